@@ -1,0 +1,145 @@
+// One attempt: a round that asks every node once, and its undo. Rules: PROTOCOL.md section 4.
+import { Holding } from './holding.js';
+import { startRound } from './node-leases.js';
+import { mayHoldKeys } from './node-votes.js';
+import { judge, leaseUntil } from './quorum.js';
+import type { Ensemble } from './ensemble.js';
+import type { TimerHandle } from './environment.js';
+import type { TokenSource } from './fencing.js';
+import type { AcquireAnswer, OwnerRequest } from './lock-node.js';
+import type { RoundStart } from './node-leases.js';
+import type { Ballot, Verdict } from './quorum.js';
+import type { Milliseconds } from './units.js';
+
+/** Why an attempt failed; `expired`: a quorum came too late, `cancelled`: the caller gave up. */
+export type FailedVerdict = Exclude<Verdict, 'open' | 'granted'> | 'expired' | 'cancelled';
+
+/** What an attempt came to. */
+export type AttemptResult =
+  | { readonly verdict: 'granted'; readonly holding: Holding }
+  | { readonly verdict: FailedVerdict; readonly answers: readonly (AcquireAnswer | null)[] };
+
+/** The state of one attempt. It settles exactly once, whatever the nodes say or do not say. */
+export class Attempt {
+  readonly #ensemble: Ensemble;
+  readonly #tokens: TokenSource;
+  readonly #request: OwnerRequest;
+  readonly #onSettled: (result: AttemptResult) => void;
+  readonly #answers: (AcquireAnswer | null)[];
+  readonly #ballot = {
+    granted: 0,
+    taken: 0,
+    stale: 0,
+    quarantined: 0,
+    failed: 0,
+    misconfigured: 0,
+  };
+  #start: RoundStart = { startedAt: 0, clockGap: 0 };
+  #timer: TimerHandle = null;
+  #holding: Holding | null = null;
+  #isClosed = false;
+
+  constructor(
+    ensemble: Ensemble,
+    tokens: TokenSource,
+    request: OwnerRequest,
+    onSettled: (result: AttemptResult) => void,
+  ) {
+    this.#ensemble = ensemble;
+    this.#tokens = tokens;
+    this.#request = request;
+    this.#onSettled = onSettled;
+    this.#answers = ensemble.nodes.map(() => null);
+  }
+
+  /** Asks all nodes at once. The attempt ends at the latest `timeout` ms from now. */
+  start(timeout: Milliseconds): void {
+    const { environment, nodes } = this.#ensemble;
+    // Read before the first byte is sent: what a node keeps counts from a later moment.
+    this.#start = startRound(environment);
+    this.#timer = environment.startTimer(
+      timeout,
+      () => {
+        this.#onTimeout();
+      },
+      true,
+    );
+    nodes.forEach((node, index) => {
+      node.acquire(this.#request, (answer) => {
+        this.#onAnswer(index, answer);
+      });
+    });
+  }
+
+  /** Gives the attempt up and undoes it; an attempt that has settled is left alone. */
+  cancel(): void {
+    if (!this.#isClosed && this.#holding === null) this.#fail('cancelled');
+  }
+
+  #onAnswer(index: number, answer: AcquireAnswer): void {
+    // A node has one vote, however often its answer arrives.
+    if (this.#answers[index] !== null) return;
+    this.#answers[index] = answer;
+    if ('nodeTime' in answer) this.#tokens.learn(index, answer.nodeTime);
+    if (this.#holding !== null) {
+      this.#holding.onLateAnswer(index, answer, this.#start);
+    } else if (this.#isClosed) {
+      if (mayHoldKeys(answer)) this.#undoAt(index);
+    } else {
+      count(this.#ballot, answer);
+      this.#decide();
+    }
+  }
+
+  #onTimeout(): void {
+    const isSilent = (answer: AcquireAnswer | null): boolean => answer === null;
+    this.#ballot.failed += this.#answers.filter(isSilent).length;
+    this.#decide();
+  }
+
+  #decide(): void {
+    const verdict = judge(this.#ballot, this.#ensemble.nodes.length);
+    if (verdict === 'open') return;
+    if (verdict !== 'granted') this.#fail(verdict);
+    else if (this.#isInTime()) this.#win();
+    else this.#fail('expired');
+  }
+
+  // All leases of a first round begin together, so any of them is the lock's validity. Half of
+  // the ttl must be left: a body that starts with less would lose the lock soon after.
+  #isInTime(): boolean {
+    const { environment, options } = this.#ensemble;
+    const { ttl } = this.#request;
+    const validUntil = leaseUntil(this.#start.startedAt, ttl, options.driftFactor);
+    return environment.now() < validUntil - ttl / 2;
+  }
+
+  #win(): void {
+    this.#ensemble.environment.stopTimer(this.#timer);
+    const isGranted = this.#answers.map((answer) => answer?.vote === 'granted');
+    this.#holding = new Holding(this.#ensemble, this.#request, this.#start, isGranted);
+    this.#onSettled({ verdict: 'granted', holding: this.#holding });
+  }
+
+  #fail(verdict: FailedVerdict): void {
+    this.#ensemble.environment.stopTimer(this.#timer);
+    this.#isClosed = true;
+    const answers = [...this.#answers];
+    // Failed and silent nodes too: their answer may have been lost, not their write.
+    for (let index = 0; index < answers.length; index += 1) this.#undoAt(index);
+    this.#onSettled({ verdict, answers });
+  }
+
+  #undoAt(index: number): void {
+    this.#ensemble.nodes[index]?.release(this.#request, ignoreAnswer);
+  }
+}
+
+function count(ballot: { -readonly [Kind in keyof Ballot]: number }, answer: AcquireAnswer): void {
+  ballot[answer.vote] += 1;
+  if (answer.vote === 'failed' && answer.isMisconfiguration) ballot.misconfigured += 1;
+}
+
+// Nobody waits for an undo: what it could not delete is deleted by the node's pending list, by
+// another undo when the late answer comes, or by the ttl.
+function ignoreAnswer(): void {}

@@ -1,0 +1,57 @@
+// The one seam for time and randomness. Everything that could differ between two runs of the
+// same program enters the library here, so that a simulation can replay a run from a seed.
+import { randomBytes } from 'node:crypto';
+
+import type { Milliseconds } from './units.js';
+
+/** A started timer, to be handed back to {@link Environment.stopTimer}. */
+export type TimerHandle = unknown;
+
+/** Where the library gets time, timers and randomness from. */
+export interface Environment {
+  /**
+   * Monotonic time since an arbitrary start, in ms with fractions. Never steps. It may stand
+   * still while the machine is suspended; the suspend guard allows for that.
+   */
+  now(): Milliseconds;
+
+  /** Wall-clock time since 1970, in ms. May step; it only ever proposes fencing tokens. */
+  wallClock(): Milliseconds;
+
+  /**
+   * Calls back once, `delay` ms from now or later. A timer somebody waits for keeps the process
+   * alive (`holdsProcess`); one that only notifies or extends never does.
+   */
+  startTimer(delay: Milliseconds, callback: () => void, holdsProcess: boolean): TimerHandle;
+
+  /** Stops a timer; one that has fired already is left alone. */
+  stopTimer(timer: TimerHandle): void;
+
+  /** A number of at least 0 and less than 1. Need not be unpredictable. */
+  random(): number;
+
+  /** 128 unpredictable bits as 32 hexadecimal digits, unique over all processes and times. */
+  randomId(): string;
+}
+
+// Captured at load: fake timers or a replaced Date in an application's tests must not move
+// the clocks that a lock's validity is measured by.
+const { performance, setTimeout, clearTimeout, Date } = globalThis;
+const monotonicNow = performance.now.bind(performance);
+const wallNow = Date.now.bind(Date);
+
+/** The clocks, timers and randomness of this process. */
+export const systemEnvironment: Environment = {
+  now: monotonicNow,
+  wallClock: wallNow,
+  startTimer(delay, callback, holdsProcess) {
+    const timer = setTimeout(callback, delay);
+    if (!holdsProcess) timer.unref();
+    return timer;
+  },
+  stopTimer(timer) {
+    clearTimeout(timer as NodeJS.Timeout);
+  },
+  random: Math.random.bind(Math),
+  randomId: () => randomBytes(16).toString('hex'),
+};

@@ -1,0 +1,149 @@
+import type { Vote } from './lock-node.js';
+import type { Milliseconds } from './units.js';
+
+/** What one node said in the round that decided. */
+export interface NodeVote {
+  /** The node's name: scheme, host, port and database, without credentials. */
+  readonly node: string;
+  /**
+   * `none`: the round was decided before this node had answered. `revoked`: an extension found
+   * that the node had lost a key, or that it was another's.
+   */
+  readonly vote: Vote | 'revoked' | 'none';
+  /** The node's reason, for people; empty where the vote says it all. */
+  readonly message: string;
+}
+
+/** Stable codes of the errors; safe to compare, log and count. */
+export type RedlockErrorCode =
+  'LOCK_TAKEN' | 'NO_QUORUM' | 'LOCK_EXPIRED' | 'LOCK_LOST' | 'LOCK_REENTRY' | 'REDLOCK_CLOSED';
+
+/**
+ * Why a lock is no longer held.
+ * - `expired`: its validity ended before an extension succeeded.
+ * - `suspended`: the wall clock ran ahead of the monotonic clock; the machine slept, or the clock
+ *   was set forward, and the two cannot be told apart.
+ * - `revoked`: too few nodes still have its keys.
+ * - `maxHold`: it was held for longer than `maxHold` and was not extended any more.
+ * - `closed`: the application shut down and `shutdownTimeout` was spent.
+ * - `released`: its holder released it. Only seen when the lock is used after that.
+ */
+export type LossReason = 'expired' | 'suspended' | 'revoked' | 'maxHold' | 'closed' | 'released';
+
+/** What every {@link RedlockError} carries. */
+export interface RedlockErrorDetails {
+  readonly resources: readonly string[];
+  readonly votes?: readonly NodeVote[];
+  readonly cause?: unknown;
+}
+
+const brand = Symbol.for('nestjs-locked.error');
+
+/**
+ * An outcome of locking that is not a programmer's mistake.
+ * `instanceof` works across the ESM and the CJS copy of the package: it compares the `code`.
+ */
+export abstract class RedlockError extends Error {
+  abstract readonly code: RedlockErrorCode;
+  /** What was to be locked, sorted. */
+  readonly resources: readonly string[];
+  /** What each node said in the deciding round; empty where no node was asked. */
+  readonly votes: readonly NodeVote[];
+  readonly [brand] = true;
+
+  constructor(message: string, details: RedlockErrorDetails) {
+    super(message, 'cause' in details ? { cause: details.cause } : undefined);
+    this.resources = details.resources;
+    this.votes = details.votes ?? [];
+  }
+
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    if (this !== RedlockError) return hasInstance(this, value);
+    return isBranded(value);
+  }
+}
+
+/** Others hold the resource, and `wait` was spent. */
+export class LockTakenError extends RedlockError {
+  static readonly code = 'LOCK_TAKEN';
+  readonly code = LockTakenError.code;
+  override readonly name = 'LockTakenError';
+  /** When a quorum of nodes may be free again, in ms; null where no node said. Not a promise. */
+  readonly retryAfter: Milliseconds | null;
+
+  constructor(message: string, details: RedlockErrorDetails & { retryAfter: Milliseconds | null }) {
+    super(message, details);
+    this.retryAfter = details.retryAfter;
+  }
+}
+
+/** Too few nodes answered; the message and `votes` say what each of them said. */
+export class NoQuorumError extends RedlockError {
+  static readonly code = 'NO_QUORUM';
+  readonly code = NoQuorumError.code;
+  override readonly name = 'NoQuorumError';
+}
+
+/** A quorum granted the lock, but so late that too little of its validity was left. */
+export class LockExpiredError extends RedlockError {
+  static readonly code = 'LOCK_EXPIRED';
+  readonly code = LockExpiredError.code;
+  override readonly name = 'LockExpiredError';
+}
+
+/** The lock was held and is no longer. */
+export class LockLostError extends RedlockError {
+  static readonly code = 'LOCK_LOST';
+  readonly code = LockLostError.code;
+  override readonly name = 'LockLostError';
+  readonly reason: LossReason;
+  /** What the body returned when it finished all the same; undefined where it did not. */
+  readonly result: unknown;
+
+  constructor(
+    message: string,
+    details: RedlockErrorDetails & { reason: LossReason; result?: unknown },
+  ) {
+    super(message, details);
+    this.reason = details.reason;
+    this.result = details.result;
+  }
+}
+
+/** The same async context already holds the resource: waiting would be waiting for itself. */
+export class LockReentryError extends RedlockError {
+  static readonly code = 'LOCK_REENTRY';
+  readonly code = LockReentryError.code;
+  override readonly name = 'LockReentryError';
+}
+
+/** The application is shutting down; no lock is granted any more. */
+export class RedlockClosedError extends RedlockError {
+  static readonly code = 'REDLOCK_CLOSED';
+  readonly code = RedlockClosedError.code;
+  override readonly name = 'RedlockClosedError';
+}
+
+/** One line that tells each node's vote: `redis://a:6379 granted, redis://b:6379 failed (…)`. */
+export function describeVotes(votes: readonly NodeVote[]): string {
+  return votes
+    .map(({ node, vote, message }) => `${node} ${vote}${message === '' ? '' : ` (${message})`}`)
+    .join(', ');
+}
+
+/** The resources as a message names them: `"sku:1", "sku:2"`. */
+export function describeResources(resources: readonly string[]): string {
+  return resources.map((resource) => JSON.stringify(resource)).join(', ');
+}
+
+// A class that names a code of its own is recognised by it; a user's subclass by its prototype.
+function hasInstance(constructor: object, value: unknown): boolean {
+  if (!Object.hasOwn(constructor, 'code') || !('code' in constructor)) {
+    return Function.prototype[Symbol.hasInstance].call(constructor, value);
+  }
+  return isBranded(value) && 'code' in value && value.code === constructor.code;
+}
+
+function isBranded(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && brand in value;
+}

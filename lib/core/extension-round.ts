@@ -1,0 +1,59 @@
+import { describeAnswer } from './node-votes.js';
+import type { NodeVote } from './errors.js';
+import type { ExtendAnswer, LockNode } from './lock-node.js';
+import type { RoundStart } from './node-leases.js';
+import type { Milliseconds } from './units.js';
+
+/** One round of extension: which nodes were asked, what they said, and whether it was enough. */
+export class ExtensionRound {
+  readonly start: RoundStart;
+  readonly ttl: Milliseconds;
+  readonly #quorum: number;
+  readonly #answers = new Map<number, ExtendAnswer | null>();
+  readonly #listeners: ((isRenewed: boolean) => void)[] = [];
+  #isSettled = false;
+
+  constructor(start: RoundStart, ttl: Milliseconds, quorum: number) {
+    this.start = start;
+    this.ttl = ttl;
+    this.#quorum = quorum;
+  }
+
+  get isSettled(): boolean {
+    return this.#isSettled;
+  }
+
+  /** Calls back once, when a quorum was renewed or can no longer be. */
+  onSettled(listener: (isRenewed: boolean) => void): void {
+    this.#listeners.push(listener);
+  }
+
+  asked(node: number): void {
+    this.#answers.set(node, null);
+  }
+
+  answered(node: number, answer: ExtendAnswer): void {
+    this.#answers.set(node, answer);
+    this.settleIfDecided();
+  }
+
+  /** Settles the round where nothing that is still to come could change its outcome. */
+  settleIfDecided(): void {
+    const answers = [...this.#answers.values()];
+    const renewed = answers.filter((answer) => answer?.vote === 'granted').length;
+    const isOpen = answers.includes(null);
+    if (renewed >= this.#quorum) this.settle(true);
+    else if (!isOpen) this.settle(false);
+  }
+
+  settle(isRenewed: boolean): void {
+    if (this.#isSettled) return;
+    this.#isSettled = true;
+    for (const listener of this.#listeners) listener(isRenewed);
+  }
+
+  /** What each node has said in this round so far. */
+  votes(nodes: readonly LockNode[]): NodeVote[] {
+    return nodes.map((node, index) => describeAnswer(node, this.#answers.get(index) ?? null));
+  }
+}

@@ -1,0 +1,304 @@
+// One lock's life on the nodes: leases, extension, loss, release. Rules: PROTOCOL.md sections 3
+// and 5 to 7. What is claimed is computed from the clock when asked; timers only notify.
+import { ExtensionRound } from './extension-round.js';
+import { NodeLeases, startRound } from './node-leases.js';
+import { mayHoldKeys } from './node-votes.js';
+import { nodeTimeoutOf } from './options.js';
+import type { LossReason, NodeVote } from './errors.js';
+import type { Ensemble } from './ensemble.js';
+import type { TimerHandle } from './environment.js';
+import type { AcquireAnswer, ExtendAnswer, OwnerRequest } from './lock-node.js';
+import type { RoundStart } from './node-leases.js';
+import type { Milliseconds } from './units.js';
+import type { Watchdog } from './watchdog.js';
+
+/** How a lock is looked after while it is held. */
+export interface Care {
+  readonly watchdog: Watchdog;
+  /** Whether the watchdog extends it, or only tells when its validity ends. */
+  readonly isExtended: boolean;
+  readonly maxHold: Milliseconds;
+  onExtended(): void;
+  onLost(reason: LossReason): void;
+  /** The keys are deleted as far as they can be; `wasHeld` when the claim lasted until then. */
+  onReleased(wasHeld: boolean): void;
+}
+
+/** A lock as the nodes know it, from the quorum to the release. */
+export class Holding {
+  /** When its attempt began, on the monotonic clock. */
+  readonly acquiredAt: Milliseconds;
+  readonly #ensemble: Ensemble;
+  readonly #leases: NodeLeases;
+  /** Until when each node is not asked again: an extension of this lock is outstanding there. */
+  readonly #outstandingUntil: Milliseconds[];
+  #request: OwnerRequest;
+  /** The longest lifetime that the nodes were ever asked to give the keys. */
+  #ttlLongest: Milliseconds;
+  #state: 'held' | 'lost' | 'released' = 'held';
+  #lossReason: LossReason = 'released';
+  #care: Care | null = null;
+  #round: ExtensionRound | null = null;
+  #expiryTimer: TimerHandle = null;
+  #releasing: Promise<void> | null = null;
+
+  constructor(
+    ensemble: Ensemble,
+    request: OwnerRequest,
+    start: RoundStart,
+    isGranted: readonly boolean[],
+  ) {
+    const { nodes, quorum, options } = ensemble;
+    this.acquiredAt = start.startedAt;
+    this.#ensemble = ensemble;
+    this.#request = request;
+    this.#ttlLongest = request.ttl;
+    this.#leases = new NodeLeases(nodes.length, quorum, options.driftFactor);
+    this.#outstandingUntil = nodes.map(() => -Infinity);
+    isGranted.forEach((granted, node) => {
+      if (granted) this.#leases.grant(node, start, request.ttl);
+    });
+  }
+
+  /** What the lock was asked for with; its `ttl` is the one in force. */
+  get request(): OwnerRequest {
+    return this.#request;
+  }
+
+  /** Why the lock is not held any more; `released` where its holder ended it. */
+  get lossReason(): LossReason {
+    return this.#lossReason;
+  }
+
+  /** Whether the lock is held now. Once false, false for ever. */
+  isHeld(): boolean {
+    if (this.#state !== 'held') return false;
+    const { environment, options } = this.#ensemble;
+    const now = environment.now();
+    if (now >= this.#leases.validUntil) {
+      this.lose(this.isPastMaxHold() ? 'maxHold' : 'expired');
+      return false;
+    }
+    // The suspend guard. A step of the wall clock may end a claim early by it; none prolongs one.
+    const tolerance = Math.max(1_000, this.#request.ttl * options.driftFactor);
+    if (environment.wallClock() - now - this.#leases.clockGap > tolerance) {
+      this.lose('suspended');
+      return false;
+    }
+    return true;
+  }
+
+  /** Whether the claim ended before its holder did. */
+  isLost(): boolean {
+    return !this.isHeld() && this.#state === 'lost';
+  }
+
+  /** Whether the lock may not be extended any more. */
+  isPastMaxHold(): boolean {
+    const heldFor = this.#ensemble.environment.now() - this.acquiredAt;
+    return this.#care !== null && heldFor >= this.#care.maxHold;
+  }
+
+  /** Time the holder may still rely on, in ms; 0 when the lock is not held. */
+  remaining(): Milliseconds {
+    if (!this.isHeld()) return 0;
+    return Math.max(0, this.#leases.validUntil - this.#ensemble.environment.now());
+  }
+
+  /** What the nodes said in the last round of extension. */
+  lastVotes(): readonly NodeVote[] {
+    return this.#round?.votes(this.#ensemble.nodes) ?? [];
+  }
+
+  /** Begins to look after the lock. */
+  keep(care: Care): void {
+    this.#care = care;
+    this.#watch(this.acquiredAt + this.#request.ttl / 3);
+  }
+
+  /** A node answered the acquisition after the quorum was reached. */
+  onLateAnswer(node: number, answer: AcquireAnswer, start: RoundStart): void {
+    if (this.#releasing !== null) this.#undoLate(node, answer);
+    else if (answer.vote === 'granted' && this.isHeld()) {
+      this.#leases.grant(node, start, this.#request.ttl);
+    }
+  }
+
+  /**
+   * Extends the lock by a round of its own, begun when the one under way is done. Resolves, after
+   * at most one node timeout, to whether a quorum of nodes has given it `ttl` anew.
+   */
+  extend(ttl: Milliseconds): Promise<boolean> {
+    return new Promise((resolve) => {
+      const { environment, options } = this.#ensemble;
+      let isOver = false;
+      const finish = (isRenewed: boolean): void => {
+        isOver = true;
+        environment.stopTimer(timer);
+        resolve(isRenewed);
+      };
+      const begin = (): void => {
+        if (!isOver) this.#startRound(ttl, finish);
+      };
+      const timeout = nodeTimeoutOf(options, ttl);
+      const timer = environment.startTimer(
+        timeout,
+        () => {
+          finish(false);
+        },
+        true,
+      );
+      if (this.#round === null || this.#round.isSettled) begin();
+      else this.#round.onSettled(begin);
+    });
+  }
+
+  /**
+   * Ends the claim and deletes the keys on all nodes: one round, whose outcome is no error.
+   * Resolves after the answers of a quorum or the node timeout; a second call changes nothing.
+   */
+  release(): Promise<void> {
+    this.#releasing ??= this.#releaseOnce();
+    return this.#releasing;
+  }
+
+  /** Ends the claim at once. The keys stay: while a body may still run they protect it. */
+  lose(reason: LossReason): void {
+    if (this.#state !== 'held') return;
+    this.#state = 'lost';
+    this.#lossReason = reason;
+    this.#stopCare();
+    this.#care?.onLost(reason);
+  }
+
+  /** Leaves the lock to its ttl: nothing is extended, told or deleted any more. */
+  abandon(): void {
+    this.#state = 'released';
+    this.#stopCare();
+  }
+
+  /** The watchdog's call: a third of the ttl has passed since the last extension began. */
+  onDue(): void {
+    if (!this.isHeld()) return;
+    const { ttl } = this.#request;
+    const now = this.#ensemble.environment.now();
+    if (this.#care?.isExtended !== true || this.isPastMaxHold()) {
+      this.#watch(Infinity);
+      return;
+    }
+    // Should this round fail, the next begins sooner: most of the lease is left for it.
+    this.#watch(now + ttl / 9);
+    this.#startRound(ttl, (isRenewed) => {
+      if (isRenewed) this.#watch(now + ttl / 3);
+    });
+  }
+
+  #startRound(ttl: Milliseconds, onSettled: (isRenewed: boolean) => void): void {
+    if (!this.isHeld() || this.isPastMaxHold()) {
+      onSettled(false);
+      return;
+    }
+    const { environment, nodes, quorum } = this.#ensemble;
+    const round = new ExtensionRound(startRound(environment), ttl, quorum);
+    round.onSettled(onSettled);
+    round.onSettled((isRenewed) => {
+      if (isRenewed) this.#care?.onExtended();
+    });
+    this.#round = round;
+    if (ttl !== this.#request.ttl) this.#request = { ...this.#request, ttl };
+    this.#ttlLongest = Math.max(this.#ttlLongest, ttl);
+    nodes.forEach((node, index) => {
+      if (round.start.startedAt < (this.#outstandingUntil[index] ?? 0)) return;
+      // A node that stays silent for a whole ttl will not answer that extension any more.
+      this.#outstandingUntil[index] = round.start.startedAt + ttl;
+      round.asked(index);
+      node.extend(this.#request, (answer) => {
+        this.#onExtendAnswer(index, answer, round);
+      });
+    });
+    round.settleIfDecided();
+  }
+
+  #onExtendAnswer(node: number, answer: ExtendAnswer, round: ExtensionRound): void {
+    this.#outstandingUntil[node] = -Infinity;
+    if (this.#releasing !== null) {
+      this.#undoLate(node, answer);
+      return;
+    }
+    // Judged by the old validity first: an answer that came too late must not revive the lock.
+    if (!this.isHeld()) return;
+    if (answer.vote === 'granted') this.#leases.grant(node, round.start, round.ttl);
+    if (answer.vote === 'revoked') this.#revoke(node);
+    round.answered(node, answer);
+  }
+
+  #revoke(node: number): void {
+    const now = this.#ensemble.environment.now();
+    this.#leases.revoke(node, now);
+    if (now >= this.#leases.validUntil) this.lose('revoked');
+  }
+
+  async #releaseOnce(): Promise<void> {
+    // Judged once more, then left, before the first byte is sent.
+    const wasHeld = this.isHeld();
+    if (wasHeld) this.#state = 'released';
+    this.#stopCare();
+    await this.#askForRelease();
+    this.#care?.onReleased(wasHeld);
+  }
+
+  #askForRelease(): Promise<void> {
+    const { environment, nodes, quorum, options } = this.#ensemble;
+    const request = this.#releaseRequest();
+    return new Promise((resolve) => {
+      let done = 0;
+      let answered = 0;
+      const timeout = nodeTimeoutOf(options, this.#request.ttl);
+      const timer = environment.startTimer(timeout, resolve, true);
+      for (const node of nodes) {
+        node.release(request, (answer) => {
+          answered += 1;
+          if (answer.vote === 'done') done += 1;
+          if (done < quorum && answered < nodes.length) return;
+          environment.stopTimer(timer);
+          resolve();
+        });
+      }
+    });
+  }
+
+  // A late grant would keep others out until the ttl ends: nobody else knows of it.
+  #undoLate(node: number, answer: AcquireAnswer | ExtendAnswer): void {
+    if (!mayHoldKeys(answer)) return;
+    this.#ensemble.nodes[node]?.release(this.#releaseRequest(), () => undefined);
+  }
+
+  #releaseRequest(): OwnerRequest {
+    return { ...this.#request, ttl: this.#ttlLongest };
+  }
+
+  #watch(dueAt: Milliseconds): void {
+    if (this.#state !== 'held') return;
+    const { validUntil } = this.#leases;
+    if (dueAt < validUntil) this.#care?.watchdog.watch(this, dueAt);
+    else this.#awaitExpiry();
+  }
+
+  // The watchdog's slots are coarse; the end of the validity is told to the millisecond.
+  #awaitExpiry(): void {
+    const { environment } = this.#ensemble;
+    environment.stopTimer(this.#expiryTimer);
+    const expire = (): void => {
+      if (!this.isHeld()) return;
+      if (this.remaining() < 1) this.lose('expired');
+      else this.#awaitExpiry();
+    };
+    this.#expiryTimer = environment.startTimer(this.remaining(), expire, false);
+  }
+
+  #stopCare(): void {
+    this.#care?.watchdog.unwatch(this);
+    this.#ensemble.environment.stopTimer(this.#expiryTimer);
+    this.#round?.settle(false);
+  }
+}

@@ -1,0 +1,85 @@
+import { nodeTimeoutOf } from './options.js';
+import type { Ensemble } from './ensemble.js';
+import type { InspectAnswer } from './lock-node.js';
+import type { Milliseconds } from './units.js';
+
+/** What one node knows of a resource. */
+export interface NodeResourceState {
+  readonly node: string;
+  /** `unknown`: the node did not answer; `message` says why. */
+  readonly state: 'free' | 'held' | 'unknown';
+  readonly ownerId: string | null;
+  /** What is left of the ttl on that node, in ms; 0 where it is free or unknown. */
+  readonly remaining: Milliseconds;
+  readonly message: string;
+}
+
+/** Who holds a resource, as the nodes saw it a moment ago. Not a lock: it may have changed. */
+export interface ResourceState {
+  readonly resource: string;
+  /**
+   * `held`: one owner has it on a quorum of nodes. `free`: a quorum of nodes has no owner for it.
+   * `unknown`: neither, for contenders are splitting the vote or too few nodes answered.
+   */
+  readonly state: 'free' | 'held' | 'unknown';
+  readonly ownerId: string | null;
+  /** How long, in ms, a quorum of nodes will keep it for its owner, if nobody acts; else 0. */
+  readonly remaining: Milliseconds;
+  readonly nodes: readonly NodeResourceState[];
+}
+
+/** Asks every node who holds `resource`. Resolves when all have answered or the timeout is over. */
+export async function inspectResource(
+  ensemble: Ensemble,
+  resource: string,
+): Promise<ResourceState> {
+  const answers = await askAll(ensemble, resource);
+  const nodes = ensemble.nodes.map((node, index) => describeNode(node.name, answers[index]));
+  const free = nodes.filter(({ state }) => state === 'free').length;
+  const owner = ownerOf(nodes, ensemble.quorum);
+  if (owner !== null) return { resource, state: 'held', ...owner, nodes };
+  const state = free >= ensemble.quorum ? 'free' : 'unknown';
+  return { resource, state, ownerId: null, remaining: 0, nodes };
+}
+
+function askAll(ensemble: Ensemble, resource: string): Promise<(InspectAnswer | null)[]> {
+  const { environment, nodes, options } = ensemble;
+  return new Promise((resolve) => {
+    const answers: (InspectAnswer | null)[] = nodes.map(() => null);
+    const finish = (): void => {
+      environment.stopTimer(timer);
+      resolve([...answers]);
+    };
+    const timeout = nodeTimeoutOf(options, options.ttl);
+    const timer = environment.startTimer(timeout, finish, true);
+    nodes.forEach((node, index) => {
+      node.inspect(options.world, resource, (answer) => {
+        answers[index] = answer;
+        if (!answers.includes(null)) finish();
+      });
+    });
+  });
+}
+
+function describeNode(node: string, answer: InspectAnswer | null | undefined): NodeResourceState {
+  if (answer?.vote !== 'found') {
+    const message = answer?.message ?? 'no answer in time';
+    return { node, state: 'unknown', ownerId: null, remaining: 0, message };
+  }
+  const { ownerId, remaining } = answer;
+  const state = ownerId === null ? 'free' : 'held';
+  return { node, state, ownerId, remaining: Math.max(0, remaining), message: '' };
+}
+
+// The owner that a quorum of nodes names, and for how long that many of them will.
+function ownerOf(
+  nodes: readonly NodeResourceState[],
+  quorum: number,
+): { ownerId: string; remaining: Milliseconds } | null {
+  for (const { ownerId } of nodes) {
+    const held = nodes.filter((node) => ownerId !== null && node.ownerId === ownerId);
+    const remaining = held.map((node) => node.remaining).sort((a, b) => b - a)[quorum - 1];
+    if (ownerId !== null && remaining !== undefined) return { ownerId, remaining };
+  }
+  return null;
+}

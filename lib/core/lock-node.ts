@@ -1,0 +1,116 @@
+// PORT: one independent node of the quorum.
+//
+// The contract, which `test/nodes/lock-node.contract.ts` runs against every kind of node:
+// - An operation calls back at most once and never before it has returned; it never throws.
+//   A node that cannot know the outcome says `failed`, with `mayHold` when a key may be there.
+//   Silence is allowed: whoever asks keeps a deadline of its own.
+// - Operations that one caller addresses to a node take effect in the order of the calls, so
+//   that a release always follows the acquire that it undoes. A release that cannot be delivered
+//   is kept (until 1.1 times its ttl has passed) and delivered before anything else.
+// - `acquire` takes all resources or none, in one atomic step with its vote.
+// - Node time never runs back by more than `world.clockSkewMax`.
+import type { Microseconds, Milliseconds } from './units.js';
+
+/** What all clients of the same locks must agree on. Source: PROTOCOL.md, "Same world". */
+export interface World {
+  /** Put before every key. */
+  readonly keyPrefix: string;
+  /** Whether fencing tokens are checked and recorded by the nodes. */
+  readonly fencing: boolean;
+  /** S: how far the clocks of nodes may differ, and step back; whole ms. */
+  readonly clockSkewMax: Milliseconds;
+  /** R: how long a node remembers the highest token of a resource; whole ms. */
+  readonly fenceRetention: Milliseconds;
+  /** M: how long a restarted node's votes do not count; whole ms; 0 turns quarantine off. */
+  readonly quarantine: Milliseconds;
+}
+
+/** What every operation on a lock names. */
+export interface OwnerRequest {
+  readonly world: World;
+  /** Distinct and sorted, without the key prefix. */
+  readonly resources: readonly string[];
+  readonly ownerId: string;
+  /** The fencing token P that this owner proposed; 0 where `world.fencing` is off. */
+  readonly token: Microseconds;
+  /** Lifetime given to the keys (for a release: the longest they were given), whole ms. */
+  readonly ttl: Milliseconds;
+}
+
+/**
+ * What one node says to one request for a lock.
+ * - `granted`: stored, and the vote counts.
+ * - `taken`: another owner holds one of the resources; `remaining` ms of its ttl, -1 if unknown.
+ * - `stale`: the token is not above `low` (`isAhead`: not within the node's clock window).
+ * - `quarantined`: stored, but the node restarted too recently for its vote to count.
+ * - `failed`: an error, or nobody knows; `mayHold` when the keys may be stored all the same.
+ */
+export type AcquireAnswer =
+  | { readonly vote: 'granted'; readonly nodeTime: Microseconds }
+  | { readonly vote: 'taken'; readonly remaining: Milliseconds }
+  | {
+      readonly vote: 'stale';
+      readonly isAhead: boolean;
+      readonly low: Microseconds;
+      readonly nodeTime: Microseconds;
+    }
+  | { readonly vote: 'quarantined'; readonly remaining: Milliseconds }
+  | FailedAnswer;
+
+/** A vote in one word; see {@link AcquireAnswer}. */
+export type Vote = AcquireAnswer['vote'];
+
+/**
+ * What one node says to an extension.
+ * - `granted`: every key was still this owner's, lives at least `ttl` from now, and counts.
+ * - `quarantined`: the same, but the node's votes do not count yet.
+ * - `revoked`: a key was missing (and was created again where nobody holds it), or is another's.
+ */
+export type ExtendAnswer =
+  | { readonly vote: 'granted' }
+  | { readonly vote: 'quarantined' }
+  | { readonly vote: 'revoked' }
+  | FailedAnswer;
+
+/** What one node says to a release: `done` also where there was nothing to delete. */
+export type ReleaseAnswer = { readonly vote: 'done' } | FailedAnswer;
+
+/** Who holds a resource on one node; `ownerId` is null where nobody does. */
+export type InspectAnswer =
+  | { readonly vote: 'found'; readonly ownerId: string | null; readonly remaining: Milliseconds }
+  | FailedAnswer;
+
+/** An operation that did not work, or of which nobody knows whether it did. */
+export interface FailedAnswer {
+  readonly vote: 'failed';
+  /** True when the operation may have taken effect all the same: its answer was lost or odd. */
+  readonly mayHold: boolean;
+  /** True for what time does not heal: a wrong password, a missing right, a refused node. */
+  readonly isMisconfiguration: boolean;
+  /** What happened, for people: the server's error line or the state of the connection. */
+  readonly message: string;
+}
+
+/** How a node is, for `status()` and for people. */
+export interface NodeStatus {
+  readonly name: string;
+  /** `suspended`: connected but silent for too long. `refused`: unfit, see `findings`. */
+  readonly state: 'up' | 'connecting' | 'down' | 'suspended' | 'refused';
+  /** For how long, in ms, the node's votes will not count yet, as last heard; 0 when they do. */
+  readonly quarantineRemaining: Milliseconds;
+  /** Node clock minus own wall clock in ms, as last heard; null before the first answer. */
+  readonly clockOffset: Milliseconds | null;
+  /** What is wrong with the node's configuration, one sentence each. */
+  readonly findings: readonly string[];
+}
+
+/** One independent Redis master, or something that behaves like one. */
+export interface LockNode {
+  /** Names the node in errors and logs; holds no password. */
+  readonly name: string;
+  acquire(request: OwnerRequest, onAnswer: (answer: AcquireAnswer) => void): void;
+  extend(request: OwnerRequest, onAnswer: (answer: ExtendAnswer) => void): void;
+  release(request: OwnerRequest, onAnswer: (answer: ReleaseAnswer) => void): void;
+  inspect(world: World, resource: string, onAnswer: (answer: InspectAnswer) => void): void;
+  status(): NodeStatus;
+}

@@ -1,0 +1,186 @@
+import { describeResources, describeVotes, LockLostError, NoQuorumError } from './errors.js';
+import { checkTtl } from './options.js';
+import type { LossReason } from './errors.js';
+import type { Holding } from './holding.js';
+import type { Milliseconds } from './units.js';
+
+/**
+ * A lock, as its holder sees it. Whether it is held is computed from the monotonic clock each
+ * time it is asked, so the answer is right even after a long pause of the process. It can still
+ * end between the question and what the holder does next: a write that must not come too late
+ * carries the {@link fencingToken} as its condition.
+ * Source: PROTOCOL.md section 6.
+ */
+export class Lock implements AsyncDisposable {
+  readonly #holding: Holding;
+  readonly #ttlMax: Milliseconds;
+  #abortion: Abortion | null = null;
+
+  /** @internal Locks are made by `Redlock` alone. */
+  constructor(holding: Holding, ttlMax: Milliseconds) {
+    this.#holding = holding;
+    this.#ttlMax = ttlMax;
+  }
+
+  /** What is locked, without doubles, sorted. */
+  get resources(): readonly string[] {
+    return this.#holding.request.resources;
+  }
+
+  /**
+   * A number that grows from each grant of a resource to the next; 0 where `fencing` is off. In
+   * microseconds since 1970, as the nodes see it: a safe integer, not a time to rely on.
+   */
+  get fencingToken(): number {
+    return this.#holding.request.token;
+  }
+
+  /** The random value that proves to the nodes whose lock it is. */
+  get ownerId(): string {
+    return this.#holding.request.ownerId;
+  }
+
+  /** Whether the lock is held now. Once false, false for ever. */
+  get isValid(): boolean {
+    return this.#holding.isHeld();
+  }
+
+  /** Time the holder may still rely on, in ms; 0 when the lock is not held. Never rounded up. */
+  get remaining(): Milliseconds {
+    return this.#holding.remaining();
+  }
+
+  /**
+   * Aborts when the lock is lost, with the {@link LockLostError} as its reason; never by a
+   * release. `aborted` and `throwIfAborted()` read the clock, also before the event has come.
+   */
+  get signal(): AbortSignal {
+    this.#abortion ??= new Abortion(this.#holding, () => this.lostError());
+    return this.#abortion.signal;
+  }
+
+  /**
+   * Throws unless the lock is held now, and may be relied on for `atLeast` ms more (default 0).
+   * @throws LockLostError
+   * @throws RangeError where `atLeast` is not a number of at least 0.
+   */
+  assertHeld(options: { readonly atLeast?: Milliseconds } = {}): void {
+    const { atLeast = 0 } = options;
+    if (!(atLeast >= 0)) {
+      throw new RangeError(`Expected atLeast to be at least 0 ms, got ${atLeast}`);
+    }
+    const remaining = this.#holding.remaining();
+    if (remaining > 0 && remaining >= atLeast) return;
+    if (remaining === 0) throw this.lostError();
+    throw this.#lostError(
+      'expired',
+      `is held for ${Math.floor(remaining)} ms more, not ${atLeast}`,
+    );
+  }
+
+  /**
+   * Gives the lock `ttl` ms anew, by default as many as it was acquired with. Where it rejects
+   * with a `NoQuorumError` the lock is still held for what remained of it.
+   * @throws LockLostError where the lock is not held any more, or `maxHold` is over.
+   * @throws NoQuorumError where too few nodes extended it within the node timeout.
+   * @throws TypeError, RangeError for a ttl that is not 100 to `ttlMax` whole ms.
+   */
+  async extend(ttl: Milliseconds = this.#holding.request.ttl): Promise<void> {
+    checkTtl(ttl, this.#ttlMax);
+    this.assertHeld();
+    if (this.#holding.isPastMaxHold()) throw this.#lostError('maxHold', 'cannot be extended');
+    const isRenewed = await this.#holding.extend(ttl);
+    if (isRenewed) return;
+    this.assertHeld();
+    const votes = this.#holding.lastVotes();
+    const message =
+      `Could not extend the lock of ${describeResources(this.resources)}: too few nodes did. ` +
+      `It is held for another ${Math.floor(this.remaining)} ms. Nodes: ${describeVotes(votes)}`;
+    throw new NoQuorumError(message, { resources: this.resources, votes });
+  }
+
+  /**
+   * Ends the lock: deletes its keys on all nodes. Resolves when a quorum has answered or the node
+   * timeout is over; never rejects. A second call, or one for a lost lock, does no harm.
+   */
+  release(): Promise<void> {
+    return this.#holding.release();
+  }
+
+  /** {@link release}, for `await using`. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.release();
+  }
+
+  /** @internal Tells the signal's listeners. */
+  abortSignal(): void {
+    this.#abortion?.abort();
+  }
+
+  /** @internal The error that says why the lock is not held any more. */
+  lostError(result?: unknown): LockLostError {
+    return this.#lostError(this.#holding.lossReason, 'is not held any more', result);
+  }
+
+  #lostError(reason: LossReason, state: string, result?: unknown): LockLostError {
+    const { resources } = this;
+    const votes = this.#holding.lastVotes();
+    const said = votes.length === 0 ? '' : `. Nodes: ${describeVotes(votes)}`;
+    const message = `The lock of ${describeResources(resources)} ${state}: ${explain(reason)}${said}`;
+    return new LockLostError(message, { resources, votes, reason, result });
+  }
+}
+
+// Created when somebody reads `signal`: an AbortController costs more than the rest of a lock.
+class Abortion {
+  readonly #controller = new AbortController();
+  readonly #makeReason: () => LockLostError;
+
+  constructor(holding: Holding, makeReason: () => LockLostError) {
+    this.#makeReason = makeReason;
+    const { signal } = this.#controller;
+    const isAborted = (): boolean => {
+      if (holding.isLost()) this.abort();
+      return this.#isAborted;
+    };
+    // Own properties before the prototype's, which read a slot that only events change.
+    Object.defineProperties(signal, {
+      aborted: { get: isAborted },
+      throwIfAborted: {
+        value: () => {
+          if (isAborted()) throw signal.reason;
+        },
+      },
+    });
+    isAborted();
+  }
+
+  #isAborted = false;
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  abort(): void {
+    if (this.#isAborted) return;
+    this.#isAborted = true;
+    this.#controller.abort(this.#makeReason());
+  }
+}
+
+function explain(reason: LossReason): string {
+  switch (reason) {
+    case 'expired':
+      return 'its validity ended before it was extended; use the watchdog or a longer ttl';
+    case 'suspended':
+      return 'the machine was suspended, or its wall clock was set forward';
+    case 'revoked':
+      return 'too few nodes still have its keys';
+    case 'maxHold':
+      return 'its maxHold is over, so it is not extended any more';
+    case 'closed':
+      return 'the application shut down and shutdownTimeout was spent';
+    case 'released':
+      return 'its holder released it';
+  }
+}

@@ -1,0 +1,46 @@
+import type { NodeVote } from './errors.js';
+import type { AcquireAnswer, ExtendAnswer, LockNode } from './lock-node.js';
+
+/** A node's answer as an error shows it. Made only when there is an error. */
+export function describeAnswer(
+  node: LockNode,
+  answer: AcquireAnswer | ExtendAnswer | null,
+): NodeVote {
+  if (answer === null) return { node: node.name, vote: 'none', message: '' };
+  return { node: node.name, vote: answer.vote, message: messageOf(answer) };
+}
+
+function messageOf(answer: AcquireAnswer | ExtendAnswer): string {
+  switch (answer.vote) {
+    case 'granted':
+      return '';
+    case 'revoked':
+      return 'the key was missing or is held by another owner';
+    case 'taken':
+      return answer.remaining >= 0 ? `for another ${answer.remaining} ms` : '';
+    case 'stale':
+      return answer.isAhead
+        ? 'the fencing token is ahead of its clock'
+        : 'it knows a higher fencing token';
+    case 'quarantined':
+      return 'remaining' in answer
+        ? `restarted or lost its data; its votes count in ${answer.remaining} ms`
+        : 'restarted or lost its data';
+    case 'failed':
+      return answer.message;
+  }
+}
+
+/** Whether a node that gave this answer may have the keys of the one who asked. */
+export function mayHoldKeys(answer: AcquireAnswer | ExtendAnswer): boolean {
+  switch (answer.vote) {
+    case 'granted':
+    case 'quarantined':
+    case 'revoked':
+      return true;
+    case 'failed':
+      return answer.mayHold;
+    default:
+      return false;
+  }
+}

@@ -1,0 +1,41 @@
+import type { LossReason } from './errors.js';
+import type { Lock } from './lock.js';
+import type { NodeStatus } from './lock-node.js';
+import type { Milliseconds } from './units.js';
+
+/**
+ * Is told what happens to locks and nodes, for logs, metrics and tracing. Called in the middle
+ * of the algorithm: an observer returns soon and never throws.
+ */
+export interface RedlockObserver {
+  /** A lock is held, `waited` ms after the call and after `attempts` attempts. */
+  acquired(lock: Lock, waited: Milliseconds, attempts: number): void;
+  /** A call for a lock was refused, cancelled or given up with `error`. */
+  refused(
+    resources: readonly string[],
+    error: unknown,
+    waited: Milliseconds,
+    attempts: number,
+  ): void;
+  /** A quorum of nodes extended the lock. */
+  extended(lock: Lock): void;
+  /** The lock's holder released it, `heldFor` ms after its acquisition. */
+  released(lock: Lock, heldFor: Milliseconds): void;
+  /** The lock is held no more although nobody released it. Once for each lock. */
+  lost(lock: Lock, reason: LossReason): void;
+  /** A node went up or down, was suspended, quarantined, refused, or showed a finding. */
+  nodeChanged(status: NodeStatus, message: string, isTrouble: boolean): void;
+}
+
+/** An observer that does nothing. */
+export const silentObserver: RedlockObserver = {
+  acquired: ignore,
+  refused: ignore,
+  extended: ignore,
+  released: ignore,
+  lost: ignore,
+  nodeChanged: ignore,
+};
+
+// Silence is its job.
+function ignore(): void {}

@@ -1,0 +1,276 @@
+import { describe } from './resources.js';
+import type { World } from './lock-node.js';
+import type { Milliseconds } from './units.js';
+
+/** Bounds of a random delay between two attempts of one waiter. */
+export interface RetryDelay {
+  /** At least 1 ms. */
+  readonly min: Milliseconds;
+  /** At least `min`. */
+  readonly max: Milliseconds;
+}
+
+/** What can be said for one acquisition. */
+export interface AcquireOptions {
+  /**
+   * How long to keep trying while others hold the resource or too few nodes answer, in whole
+   * ms; 0 makes one attempt. Counted from the call, the time in this process's queue included.
+   * @default 5_000 – longer than most critical sections, shorter than most HTTP timeouts
+   */
+  readonly wait?: Milliseconds;
+  /**
+   * Random delay between two attempts, in ms.
+   * @default { min: 20, max: 120 } – waiters of several processes spread, and none waits long
+   */
+  readonly retryDelay?: Partial<RetryDelay>;
+  /** Ends the waiting: the call rejects with the signal's `reason`, and nothing stays locked. */
+  readonly signal?: AbortSignal;
+  /**
+   * Extends the lock every third of its ttl until it is released or `maxHold` is over.
+   * @default true for `using` and `@Locked`, false for `acquire`: a ttl there means what it says
+   */
+  readonly watchdog?: boolean;
+  /**
+   * How long the lock may be extended, in whole ms since its acquisition. It is lost when the
+   * validity that it has by then ends.
+   * @default 3_600_000 – a body that hangs for an hour must not block the others for ever
+   */
+  readonly maxHold?: Milliseconds;
+}
+
+/** What can be said for one `using` call. */
+export interface UsingOptions extends AcquireOptions {
+  /** Lifetime given to the nodes, in whole ms, 100 to `ttlMax`. @default 10_000 */
+  readonly ttl?: Milliseconds;
+  /**
+   * Keeps the resource taken until this many ms after the acquisition, also when the body is
+   * done earlier, for jobs that machines start at slightly different times. Whole ms, at most
+   * `maxHold`. Kept by this process, and by the ttl alone once the process has ended.
+   * @default 0
+   */
+  readonly holdAtLeast?: Milliseconds;
+}
+
+/** What can be said once for all locks of a {@link Redlock}. All clients must say the same. */
+export interface RedlockOptions extends Omit<AcquireOptions, 'signal'> {
+  /**
+   * Lifetime given to the nodes where a call names none, in whole ms, 100 to `ttlMax`.
+   * @default 10_000 – survives a long pause of the process, frees a crashed one soon
+   */
+  readonly ttl?: Milliseconds;
+  /**
+   * The longest ttl that any client uses, in whole ms, 100 to 86_400_000. It sets how long a
+   * restarted node's votes do not count and how far clocks may differ: the same in all clients.
+   * @default 30_000
+   */
+  readonly ttlMax?: Milliseconds;
+  /**
+   * Share by which a client's and a node's clock rates may differ, 0.001 to 0.1.
+   * @default 0.01 – the Redlock text's figure
+   */
+  readonly driftFactor?: number;
+  /**
+   * How long one attempt waits for the nodes, in whole ms; never more than a quarter of the ttl.
+   * @default a twentieth of the ttl, at least 50, at most 500
+   */
+  readonly nodeTimeout?: Milliseconds;
+  /**
+   * A node silent for this long is disconnected and connected anew, in whole ms.
+   * @default 5_000
+   */
+  readonly stallTimeout?: Milliseconds;
+  /**
+   * Whether every grant carries a fencing token that only grows.
+   * @default true
+   */
+  readonly fencing?: boolean;
+  /**
+   * Whether a restarted node's votes do not count until every lock it may have forgotten is over.
+   * @default 'auto' – on for 3 nodes and more; 1 and 2 promise no more than a single instance
+   */
+  readonly quarantine?: 'auto' | boolean;
+  /**
+   * Put before every key. @default '' – the key is the resource's name, as in the Redlock text,
+   * so that Redlock clients in other languages exclude us and we them
+   */
+  readonly keyPrefix?: string;
+  /**
+   * How long a shutdown waits for running bodies before it aborts their signals, in whole ms.
+   * @default 10_000
+   */
+  readonly shutdownTimeout?: Milliseconds;
+}
+
+/** {@link RedlockOptions}, checked, complete and frozen. */
+export interface ResolvedOptions {
+  readonly ttl: Milliseconds;
+  readonly ttlMax: Milliseconds;
+  readonly wait: Milliseconds;
+  readonly retryDelay: RetryDelay;
+  readonly driftFactor: number;
+  /** Null: derived from each ttl, see {@link nodeTimeoutOf}. */
+  readonly nodeTimeout: Milliseconds | null;
+  readonly stallTimeout: Milliseconds;
+  readonly watchdog: { readonly acquire: boolean; readonly using: boolean };
+  readonly maxHold: Milliseconds;
+  readonly shutdownTimeout: Milliseconds;
+  readonly world: World;
+}
+
+/** One call's options, checked and complete. */
+export interface ResolvedAcquire {
+  readonly ttl: Milliseconds;
+  readonly wait: Milliseconds;
+  readonly retryDelay: RetryDelay;
+  readonly signal: AbortSignal | null;
+  readonly watchdog: boolean;
+  readonly maxHold: Milliseconds;
+  readonly holdAtLeast: Milliseconds;
+}
+
+const TTL_MIN = 100;
+/** The longest delay that a timer of Node takes. */
+const DELAY_MAX = 2_147_483_647;
+
+/**
+ * Checks the options of a {@link Redlock} over `nodeCount` nodes and fills in the defaults.
+ * @throws TypeError, RangeError naming the option, its rule and the value.
+ */
+export function resolveOptions(options: RedlockOptions, nodeCount: number): ResolvedOptions {
+  checkObject('options', options);
+  const ttlMax = integer('ttlMax', options.ttlMax ?? 30_000, TTL_MIN, 86_400_000);
+  const driftFactor = number('driftFactor', options.driftFactor ?? 0.01, 0.001, 0.1);
+  const watchdog = optionalBoolean('watchdog', options.watchdog);
+  return Object.freeze({
+    ttlMax,
+    driftFactor,
+    ttl: checkTtl(options.ttl ?? Math.min(10_000, ttlMax), ttlMax),
+    wait: integer('wait', options.wait ?? 5_000, 0, DELAY_MAX),
+    retryDelay: checkRetryDelay(options.retryDelay, { min: 20, max: 120 }),
+    nodeTimeout:
+      options.nodeTimeout === undefined
+        ? null
+        : integer('nodeTimeout', options.nodeTimeout, 1, ttlMax),
+    stallTimeout: integer('stallTimeout', options.stallTimeout ?? 5_000, 1, DELAY_MAX),
+    watchdog: Object.freeze({ acquire: false, using: watchdog ?? true }),
+    maxHold: integer('maxHold', options.maxHold ?? 3_600_000, TTL_MIN, DELAY_MAX),
+    shutdownTimeout: integer('shutdownTimeout', options.shutdownTimeout ?? 10_000, 0, DELAY_MAX),
+    world: resolveWorld(options, ttlMax, driftFactor, nodeCount),
+  });
+}
+
+/**
+ * Checks one call's options; what it does not say is as the module has it.
+ * @throws TypeError, RangeError naming the option, its rule and the value.
+ */
+export function resolveAcquire(
+  defaults: ResolvedOptions,
+  kind: 'acquire' | 'using',
+  ttl: Milliseconds | undefined,
+  options: UsingOptions,
+): ResolvedAcquire {
+  checkObject('options', options);
+  const maxHold = integer('maxHold', options.maxHold ?? defaults.maxHold, TTL_MIN, DELAY_MAX);
+  return {
+    ttl: ttl === undefined ? defaults.ttl : checkTtl(ttl, defaults.ttlMax),
+    wait: integer('wait', options.wait ?? defaults.wait, 0, DELAY_MAX),
+    retryDelay: checkRetryDelay(options.retryDelay, defaults.retryDelay),
+    signal: checkSignal(options.signal),
+    watchdog: optionalBoolean('watchdog', options.watchdog) ?? defaults.watchdog[kind],
+    maxHold,
+    holdAtLeast: integer('holdAtLeast', options.holdAtLeast ?? 0, 0, maxHold),
+  };
+}
+
+/**
+ * Checks a lock's lifetime.
+ * @throws TypeError, RangeError naming the rule and the value.
+ */
+export function checkTtl(ttl: unknown, ttlMax: Milliseconds): Milliseconds {
+  return integer('ttl', ttl, TTL_MIN, ttlMax, ' (ttlMax)');
+}
+
+/**
+ * How long one attempt waits for the nodes, in whole ms.
+ * Source: PROTOCOL.md section 4.3: clamp(T/20, 50, 500), at most T/4.
+ */
+export function nodeTimeoutOf(options: ResolvedOptions, ttl: Milliseconds): Milliseconds {
+  const preferred = options.nodeTimeout ?? Math.min(500, Math.max(50, ttl / 20));
+  return Math.floor(Math.min(preferred, ttl / 4));
+}
+
+function resolveWorld(
+  options: RedlockOptions,
+  ttlMax: Milliseconds,
+  driftFactor: number,
+  nodeCount: number,
+): World {
+  const quarantine = options.quarantine ?? 'auto';
+  if (quarantine !== 'auto' && typeof quarantine !== 'boolean') {
+    throw new TypeError(
+      `Expected quarantine to be 'auto', true or false, got ${describe(quarantine)}`,
+    );
+  }
+  const keyPrefix = options.keyPrefix ?? '';
+  if (typeof keyPrefix !== 'string') {
+    throw new TypeError(`Expected keyPrefix to be a string, got ${describe(keyPrefix)}`);
+  }
+  const isQuarantined = quarantine === 'auto' ? nodeCount >= 3 : quarantine;
+  // S, R and M of PROTOCOL.md, in whole milliseconds: scripts fail on fractional PX values.
+  const clockSkewMax = Math.floor(Math.min(2_000, ttlMax / 3));
+  const longest = Math.max(ttlMax * (1 + driftFactor), 3 * clockSkewMax);
+  return Object.freeze({
+    keyPrefix,
+    fencing: optionalBoolean('fencing', options.fencing) ?? true,
+    clockSkewMax,
+    fenceRetention: 5 * clockSkewMax,
+    quarantine: isQuarantined ? Math.ceil(longest) + 10 : 0,
+  });
+}
+
+function checkRetryDelay(delay: Partial<RetryDelay> | undefined, defaults: RetryDelay): RetryDelay {
+  if (delay === undefined) return defaults;
+  checkObject('retryDelay', delay);
+  const min = number('retryDelay.min', delay.min ?? defaults.min, 1, DELAY_MAX);
+  const max = number('retryDelay.max', delay.max ?? Math.max(defaults.max, min), min, DELAY_MAX);
+  return Object.freeze({ min, max });
+}
+
+function checkObject(name: string, value: unknown): void {
+  if (typeof value === 'object' && value !== null) return;
+  throw new TypeError(`Expected ${name} to be an object, got ${describe(value)}`);
+}
+
+function checkSignal(signal: unknown): AbortSignal | null {
+  if (signal === undefined) return null;
+  if (signal instanceof AbortSignal) return signal;
+  throw new TypeError(`Expected signal to be an AbortSignal, got ${describe(signal)}`);
+}
+
+function optionalBoolean(name: string, value: unknown): boolean | undefined {
+  if (value === undefined || typeof value === 'boolean') return value;
+  throw new TypeError(`Expected ${name} to be true or false, got ${describe(value)}`);
+}
+
+function integer(name: string, value: unknown, min: number, max: number, note = ''): number {
+  if (typeof value !== 'number') {
+    throw new TypeError(`Expected ${name} to be a number of ms, got ${describe(value)}`);
+  }
+  if (!Number.isInteger(value) || value < min || value > max) {
+    throw new RangeError(
+      `Expected ${name} to be an integer from ${min} to ${max}${note} ms, got ${value}`,
+    );
+  }
+  return value;
+}
+
+function number(name: string, value: unknown, min: number, max: number): number {
+  if (typeof value !== 'number') {
+    throw new TypeError(`Expected ${name} to be a number, got ${describe(value)}`);
+  }
+  // Written so that NaN is refused too.
+  if (!(value >= min && value <= max)) {
+    throw new RangeError(`Expected ${name} to be from ${min} to ${max}, got ${value}`);
+  }
+  return value;
+}

@@ -1,0 +1,203 @@
+// What the application calls: acquire, tryAcquire, using, inspect, status, close.
+import { Acquisition } from './acquisition.js';
+import { systemEnvironment } from './environment.js';
+import { LockTakenError } from './errors.js';
+import { inspectResource } from './inspection.js';
+import { silentObserver } from './observer.js';
+import { resolveAcquire, resolveOptions } from './options.js';
+import { majorityOf } from './quorum.js';
+import { describe, normalizeResources } from './resources.js';
+import { TokenSource } from './fencing.js';
+import { Custody } from './custody.js';
+import { WaitingRoom } from './waiting.js';
+import type { AcquisitionContext } from './acquisition.js';
+import type { Environment } from './environment.js';
+import type { ResourceState } from './inspection.js';
+import type { Lock } from './lock.js';
+import type { LockNode, NodeStatus } from './lock-node.js';
+import type { RedlockObserver } from './observer.js';
+import type {
+  AcquireOptions,
+  RedlockOptions,
+  ResolvedAcquire,
+  ResolvedOptions,
+  UsingOptions,
+} from './options.js';
+import type { Milliseconds } from './units.js';
+
+/** What runs while a lock is held. */
+export type LockedBody<T> = (lock: Lock) => T | Promise<T>;
+
+/** How a {@link Redlock} and its nodes are. */
+export interface RedlockStatus {
+  readonly isClosed: boolean;
+  /** How many nodes make a majority. */
+  readonly quorum: number;
+  readonly nodes: readonly NodeStatus[];
+  /** How many locks this process holds. */
+  readonly held: number;
+  /** How many calls of this process wait for a lock or try to get one. */
+  readonly waiting: number;
+}
+
+/** Where a {@link Redlock} gets its surroundings from; all have defaults. */
+export interface RedlockPorts {
+  readonly environment?: Environment;
+  readonly observer?: RedlockObserver;
+}
+
+/**
+ * Distributed locks over the quorum of some independent nodes.
+ * The nodes stay their maker's: `close()` closes none of them.
+ * Source: Redis "Distributed Locks"; PROTOCOL.md.
+ */
+export class Redlock {
+  readonly options: ResolvedOptions;
+  readonly #context: AcquisitionContext;
+  readonly #custody: Custody;
+
+  /** @throws TypeError, RangeError for wrong options, or no nodes. */
+  constructor(nodes: readonly LockNode[], options: RedlockOptions = {}, ports: RedlockPorts = {}) {
+    if (nodes.length === 0) {
+      throw new RangeError('Expected nodes to name at least one node, got an empty array');
+    }
+    const environment = ports.environment ?? systemEnvironment;
+    const process = environment.randomId();
+    let owners = 0;
+    this.options = resolveOptions(options, nodes.length);
+    this.#context = {
+      nodes: [...nodes],
+      quorum: majorityOf(nodes.length),
+      options: this.options,
+      environment,
+      observer: ports.observer ?? silentObserver,
+      tokens: new TokenSource(environment, nodes.length),
+      waitingRoom: new WaitingRoom(),
+      nextOwnerId: () => `${process}:${(owners += 1).toString(36)}`,
+    };
+    this.#custody = new Custody(this.#context);
+  }
+
+  /**
+   * Locks all of `resources` or none, for `ttl` ms (whole, 100 to `ttlMax`), and waits for them
+   * up to `wait`. Nobody extends the lock unless `watchdog` says so. Release it.
+   * @throws LockTakenError, NoQuorumError, LockExpiredError after `wait`; RedlockClosedError;
+   *   the reason of `options.signal`; TypeError, RangeError for bad input.
+   */
+  async acquire(
+    resources: string | readonly string[],
+    ttl?: Milliseconds,
+    options: AcquireOptions = {},
+  ): Promise<Lock> {
+    const names = normalizeResources(resources);
+    return this.#acquire(names, resolveAcquire(this.options, 'acquire', ttl, options));
+  }
+
+  /**
+   * Makes one attempt; null when others hold one of the resources.
+   * @throws NoQuorumError, LockExpiredError at once, and the rest as {@link acquire}.
+   */
+  async tryAcquire(
+    resources: string | readonly string[],
+    ttl?: Milliseconds,
+    options: Omit<AcquireOptions, 'wait'> = {},
+  ): Promise<Lock | null> {
+    try {
+      return await this.acquire(resources, ttl, { ...options, wait: 0 });
+    } catch (error) {
+      if (error instanceof LockTakenError) return null;
+      throw error;
+    }
+  }
+
+  /**
+   * Runs `body` while it holds `resources`, extended by the watchdog, and releases them when what
+   * the body returned has settled. The body's own error comes out as it is.
+   * @throws LockLostError when the lock was lost before a body that succeeded had ended; the
+   *   body's result is on it. The rest as {@link acquire}; then the body has not run.
+   */
+  using<T>(resources: string | readonly string[], body: LockedBody<T>): Promise<T>;
+  using<T>(
+    resources: string | readonly string[],
+    options: Milliseconds | UsingOptions,
+    body: LockedBody<T>,
+  ): Promise<T>;
+  async using<T>(
+    resources: string | readonly string[],
+    optionsOrBody: Milliseconds | UsingOptions | LockedBody<T>,
+    bodyAfterOptions?: LockedBody<T>,
+  ): Promise<T> {
+    const [options, body] =
+      typeof optionsOrBody === 'function'
+        ? [{}, optionsOrBody]
+        : [usingOptions(optionsOrBody), bodyAfterOptions];
+    if (typeof body !== 'function') {
+      throw new TypeError(`Expected body to be a function, got ${describe(body)}`);
+    }
+    const names = normalizeResources(resources);
+    const resolved = resolveAcquire(this.options, 'using', options.ttl, options);
+    const lock = await this.#acquire(names, resolved, true);
+    try {
+      const result = await body(lock);
+      this.#custody.assertKept(lock, result);
+      return result;
+    } finally {
+      await this.#custody.endBody(lock, resolved.holdAtLeast);
+    }
+  }
+
+  /**
+   * Asks all nodes who holds `resource`; resolves after at most one node timeout.
+   * @throws TypeError, RangeError for a bad name.
+   */
+  async inspect(resource: string): Promise<ResourceState> {
+    const [name = resource] = normalizeResources(resource, 'resource');
+    return inspectResource(this.#context, name);
+  }
+
+  /** How things are, as last heard; asks no node. */
+  status(): RedlockStatus {
+    return {
+      isClosed: this.#custody.isClosed,
+      quorum: this.#context.quorum,
+      nodes: this.#context.nodes.map((node) => node.status()),
+      held: this.#custody.heldCount,
+      waiting: this.#context.waitingRoom.size,
+    };
+  }
+
+  /**
+   * Shuts down: refuses new calls and those that wait, lets running bodies end for up to
+   * `shutdownTimeout`, then aborts their signals. Locks whose body has ended are released.
+   * Never rejects; a second call waits for the first.
+   * Source: PROTOCOL.md section 7.
+   */
+  close(): Promise<void> {
+    return this.#custody.close();
+  }
+
+  async #acquire(
+    resources: readonly string[],
+    options: ResolvedAcquire,
+    hasBody = false,
+  ): Promise<Lock> {
+    this.#custody.assertOpen(resources);
+    const acquisition = new Acquisition(this.#context, resources, options);
+    try {
+      const holding = await acquisition.run();
+      const lock = this.#custody.take(holding, options, hasBody);
+      this.#context.observer.acquired(lock, acquisition.waited(), acquisition.attempts);
+      return lock;
+    } catch (error) {
+      const { attempts } = acquisition;
+      this.#context.observer.refused(resources, error, acquisition.waited(), attempts);
+      throw error;
+    }
+  }
+}
+
+function usingOptions(options: unknown): UsingOptions {
+  if (typeof options === 'number') return { ttl: options };
+  if (typeof options === 'object' && options !== null) return options;
+  throw new TypeError(`Expected options to be a ttl in ms or an object, got ${describe(options)}`);
+}

@@ -1,0 +1,100 @@
+// Turns a failed attempt into the error that its caller gets: what was wanted, what each node
+// said, and what to do about it.
+import {
+  describeResources,
+  describeVotes,
+  LockExpiredError,
+  LockTakenError,
+  NoQuorumError,
+} from './errors.js';
+import { describeAnswer } from './node-votes.js';
+import type { FailedVerdict } from './attempt.js';
+import type { Ensemble } from './ensemble.js';
+import type { RedlockError } from './errors.js';
+import type { AcquireAnswer } from './lock-node.js';
+import type { Milliseconds } from './units.js';
+
+/** An attempt that failed, and what was spent on it and those before it. */
+export interface Refusal {
+  readonly resources: readonly string[];
+  readonly verdict: FailedVerdict;
+  readonly answers: readonly (AcquireAnswer | null)[];
+  readonly attempts: number;
+  readonly waited: Milliseconds;
+  /** Each node's clock minus the own one, in ms, as last heard. */
+  readonly clockOffsets: readonly (Milliseconds | null)[];
+}
+
+/** The error for a call whose last attempt failed. */
+export function refusalError(ensemble: Ensemble, refusal: Refusal): RedlockError {
+  const { resources, verdict, answers } = refusal;
+  const votes = ensemble.nodes.map((node, index) => describeAnswer(node, answers[index] ?? null));
+  const what = `Could not lock ${describeResources(resources)} ${effort(refusal)}`;
+  const said = describeVotes(votes);
+  switch (verdict) {
+    case 'taken': {
+      const message = `${what}: held by another owner. Nodes: ${said}`;
+      const retryAfter = freeAfter(answers, ensemble.quorum);
+      return new LockTakenError(message, { resources, votes, retryAfter });
+    }
+    case 'expired':
+      return new LockExpiredError(
+        `${what}: a quorum granted it too late to be of use. Use a longer ttl, or look for what ` +
+          `delays the nodes or blocks the event loop. Nodes: ${said}`,
+        { resources, votes },
+      );
+    default:
+      return new NoQuorumError(`${what}: ${noQuorumReason(ensemble, refusal)}. Nodes: ${said}`, {
+        resources,
+        votes,
+      });
+  }
+}
+
+/** The error for a call that found others of its process before it and did not want to wait. */
+export function queuedError(resources: readonly string[], waited: Milliseconds): LockTakenError {
+  const message =
+    `Could not lock ${describeResources(resources)} within ${Math.round(waited)} ms: other ` +
+    `calls of this process hold it or wait for it`;
+  return new LockTakenError(message, { resources, retryAfter: null });
+}
+
+function effort({ attempts, waited }: Refusal): string {
+  const tries = attempts === 1 ? '1 attempt' : `${attempts} attempts`;
+  return `in ${tries} and ${Math.round(waited)} ms`;
+}
+
+function noQuorumReason(ensemble: Ensemble, refusal: Refusal): string {
+  const { nodes, quorum, options } = ensemble;
+  if (refusal.verdict === 'misconfigured') {
+    return `too many nodes are misconfigured for a quorum of ${quorum} of ${nodes.length}`;
+  }
+  const { clockSkewMax } = options.world;
+  const known = refusal.clockOffsets.filter((offset) => offset !== null);
+  if (Math.max(...known) - Math.min(...known) > clockSkewMax) {
+    const offsets = refusal.clockOffsets.map(
+      (offset, index) => `${nodes[index]?.name} ${offset === null ? '?' : Math.round(offset)} ms`,
+    );
+    return (
+      `the clocks of the nodes differ by more than ${clockSkewMax} ms, so no fencing token suits ` +
+      `a quorum; synchronise them (${offsets.join(', ')} off this machine's)`
+    );
+  }
+  if (refusal.verdict === 'stale') {
+    return `others proposed higher fencing tokens each time; try again`;
+  }
+  return `fewer than ${quorum} of ${nodes.length} nodes could vote`;
+}
+
+// When so many nodes may be free that a quorum can be had: those that do not hold it are now.
+function freeAfter(
+  answers: readonly (AcquireAnswer | null)[],
+  quorum: number,
+): Milliseconds | null {
+  const delays = answers.map((answer) => {
+    if (answer?.vote === 'taken') return answer.remaining < 0 ? Infinity : answer.remaining;
+    return answer?.vote === 'failed' ? Infinity : 0;
+  });
+  const delay = delays.sort((a, b) => a - b)[quorum - 1] ?? Infinity;
+  return Number.isFinite(delay) && delay > 0 ? Math.ceil(delay) : null;
+}

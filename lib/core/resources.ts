@@ -1,0 +1,41 @@
+/** Reserved for keys of the protocol itself: fence records and certificates. */
+const RESERVED_PREFIX = 'redlock:';
+
+/**
+ * Checks the names of what is to be locked and puts them into the one order that every process
+ * uses: without doubles, sorted by code unit. `origin` names the source in errors.
+ * @throws TypeError where there is no name, an empty one, or something else than strings.
+ * @throws RangeError where a name begins with `redlock:`.
+ */
+export function normalizeResources(input: unknown, origin = 'resources'): readonly string[] {
+  const names: readonly unknown[] = Array.isArray(input) ? input : [input];
+  if (names.length === 0) {
+    throw new TypeError(`Expected ${origin} to name at least one resource, got an empty array`);
+  }
+  const resources = names.map((name) => checkResource(name, origin));
+  return resources.length === 1 ? resources : [...new Set(resources)].sort();
+}
+
+function checkResource(name: unknown, origin: string): string {
+  if (typeof name !== 'string' || name === '') {
+    throw new TypeError(
+      `Expected ${origin} to be a non-empty string or an array of them, got ${describe(name)}`,
+    );
+  }
+  if (name.startsWith(RESERVED_PREFIX)) {
+    throw new RangeError(
+      `Expected ${origin} not to begin with "${RESERVED_PREFIX}", which the protocol keeps ` +
+        `for itself, got ${JSON.stringify(name)}`,
+    );
+  }
+  return name;
+}
+
+/** A value as an error message shows it: short, and without running the value's own code. */
+export function describe(value: unknown): string {
+  if (typeof value === 'string') return JSON.stringify(value);
+  if (typeof value === 'function') return 'a function';
+  if (Array.isArray(value)) return value.length === 0 ? 'an empty array' : 'an array';
+  if (typeof value === 'object' && value !== null) return 'an object';
+  return String(value);
+}

@@ -1,0 +1,90 @@
+import type { Environment, TimerHandle } from './environment.js';
+import type { Milliseconds } from './units.js';
+
+/** Something that wants to be looked after at certain times. */
+export interface Watched {
+  onDue(): void;
+}
+
+/**
+ * Width of a slot. Locks due within it are extended together; all are due up to this much early,
+ * never late.
+ */
+const SLOT: Milliseconds = 5;
+
+/**
+ * One timer for all held locks: calls each back when its next extension, or the end of its
+ * validity, is due. A timer per lock would cost more than the lock.
+ */
+export class Watchdog {
+  readonly #environment: Environment;
+  readonly #slots = new Map<number, Set<Watched>>();
+  readonly #slotOf = new Map<Watched, number>();
+  #timer: TimerHandle = null;
+  #timerSlot = Infinity;
+
+  constructor(environment: Environment) {
+    this.#environment = environment;
+  }
+
+  /** Calls `watched` back once, at `dueAt` or up to 5 ms before. Replaces its earlier date. */
+  watch(watched: Watched, dueAt: Milliseconds): void {
+    this.unwatch(watched);
+    const slot = Math.floor(dueAt / SLOT);
+    const members = this.#slots.get(slot);
+    if (members === undefined) this.#slots.set(slot, new Set([watched]));
+    else members.add(watched);
+    this.#slotOf.set(watched, slot);
+    if (slot < this.#timerSlot) this.#startTimer(slot);
+  }
+
+  /** Forgets `watched`; what nobody watches costs nothing. */
+  unwatch(watched: Watched): void {
+    const slot = this.#slotOf.get(watched);
+    if (slot === undefined) return;
+    this.#slotOf.delete(watched);
+    const members = this.#slots.get(slot);
+    members?.delete(watched);
+    if (members?.size === 0) this.#slots.delete(slot);
+    // The timer is left alone unless it is the last: starting another costs more than one vain call.
+    if (this.#slotOf.size === 0) this.#stopTimer();
+  }
+
+  #onTimer(): void {
+    this.#timer = null;
+    this.#timerSlot = Infinity;
+    const current = Math.floor(this.#environment.now() / SLOT);
+    const due = [...this.#slots.keys()].filter((slot) => slot <= current).sort((a, b) => a - b);
+    for (const slot of due) {
+      // A copy: whoever is called back may watch again, or unwatch others.
+      for (const watched of [...(this.#slots.get(slot) ?? [])]) {
+        if (this.#slotOf.get(watched) !== slot) continue;
+        this.unwatch(watched);
+        watched.onDue();
+      }
+    }
+    let next = Infinity;
+    for (const slot of this.#slots.keys()) next = Math.min(next, slot);
+    if (next < this.#timerSlot) this.#startTimer(next);
+  }
+
+  #startTimer(slot: number): void {
+    this.#stopTimer();
+    this.#timerSlot = slot;
+    // At least 1 ms: a timer of Node may fire a fraction early, and would then spin.
+    const delay = Math.max(1, slot * SLOT - this.#environment.now());
+    this.#timer = this.#environment.startTimer(
+      delay,
+      () => {
+        this.#onTimer();
+      },
+      false,
+    );
+  }
+
+  #stopTimer(): void {
+    if (this.#timer !== null) this.#environment.stopTimer(this.#timer);
+    this.#timer = null;
+    this.#timerSlot = Infinity;
+  }
+}
