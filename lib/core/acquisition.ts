@@ -9,7 +9,6 @@ import type { Ensemble } from './ensemble.js';
 import type { RedlockError } from './errors.js';
 import type { TokenSource } from './fencing.js';
 import type { Holding } from './holding.js';
-import type { AcquireAnswer } from './lock-node.js';
 import type { ResolvedAcquire } from './options.js';
 import type { Microseconds, Milliseconds } from './units.js';
 import type { WaitingRoom } from './waiting.js';
@@ -84,22 +83,30 @@ export class Acquisition {
   }
 
   async #untilGranted(): Promise<Holding> {
+    // The first attempt has all the time that it needs, for `wait: 0` means one attempt; those
+    // after it keep to `wait`.
+    const fullTimeout = nodeTimeoutOf(this.#context.options, this.#options.ttl);
+    let timeout = fullTimeout;
+    let refused: FailedAttempt | null = null;
     for (;;) {
-      const result = await this.#tryOnce();
+      const result = await this.#tryOnce(timeout);
       if (result.verdict === 'granted') return result.holding;
+      // Silence in an attempt that was cut short says less than the attempt before it.
+      const isCutShort = timeout < fullTimeout && result.verdict === 'noQuorum';
+      if (refused === null || !isCutShort) refused = result;
       // Time heals no misconfiguration: say it now rather than after `wait`.
-      const isHopeless = result.verdict === 'misconfigured';
-      if (isHopeless || this.#patience() <= 0) throw this.#refusal(result);
-      await this.#waiter.pause(Math.min(this.#retryDelay(), this.#patience()));
-      if (this.#patience() <= 0) throw this.#refusal(result);
+      if (result.verdict === 'misconfigured') throw this.#refusal(refused);
+      await this.#waiter.pause(Math.max(0, Math.min(this.#retryDelay(), this.#patience())));
+      if (this.#patience() <= 0) throw this.#refusal(refused);
+      timeout = Math.min(fullTimeout, Math.max(1, this.#patience()));
     }
   }
 
   // An attempt, and up to three more at once while only the token was in the way.
-  async #tryOnce(): Promise<AttemptResult> {
+  async #tryOnce(timeout: Milliseconds): Promise<AttemptResult> {
     let low: Microseconds = 0;
     for (let retries = 0; ; retries += 1) {
-      const result = await this.#attempt(low);
+      const result = await this.#attempt(low, timeout);
       if (result.verdict !== 'stale' || retries === STALE_RETRIES_MAX) return result;
       const stale = result.answers.filter((answer) => answer?.vote === 'stale');
       low = Math.max(low, ...stale.map((answer) => answer.low));
@@ -107,7 +114,7 @@ export class Acquisition {
     }
   }
 
-  async #attempt(low: Microseconds): Promise<AttemptResult> {
+  async #attempt(low: Microseconds, timeout: Milliseconds): Promise<AttemptResult> {
     const { options, tokens } = this.#context;
     const { ttl } = this.#options;
     const request = {
@@ -117,7 +124,6 @@ export class Acquisition {
       token: options.world.fencing ? tokens.propose(low) : 0,
       ttl,
     };
-    const timeout = this.#attemptTimeout();
     this.#attempts += 1;
     const result = await new Promise<AttemptResult>((resolve) => {
       const attempt = new Attempt(this.#context, tokens, request, resolve);
@@ -141,14 +147,6 @@ export class Acquisition {
     }
   }
 
-  // The first attempt has all the time it needs, for `wait: 0` means one attempt; those after it
-  // keep to `wait`.
-  #attemptTimeout(): Milliseconds {
-    const timeout = nodeTimeoutOf(this.#context.options, this.#options.ttl);
-    if (this.#attempts === 0) return timeout;
-    return Math.min(timeout, Math.max(1, this.#patience()));
-  }
-
   #patience(): Milliseconds {
     return this.#deadline - this.#context.environment.now();
   }
@@ -159,11 +157,10 @@ export class Acquisition {
   }
 
   #refusal(result: FailedAttempt): RedlockError {
-    const answers: readonly (AcquireAnswer | null)[] = result.answers;
     return refusalError(this.#context, {
       resources: this.resources,
       verdict: result.verdict,
-      answers,
+      answers: result.answers,
       attempts: this.#attempts,
       waited: this.waited(),
       clockOffsets: this.#context.tokens.offsets(),

@@ -1,13 +1,13 @@
 // One attempt: a round that asks every node once, and its undo. Rules: PROTOCOL.md section 4.
 import { Holding } from './holding.js';
-import { startRound } from './node-leases.js';
+import { hasSlept, termsFrom } from './node-leases.js';
 import { mayHoldKeys } from './node-votes.js';
 import { judge, leaseUntil } from './quorum.js';
 import type { Ensemble } from './ensemble.js';
 import type { TimerHandle } from './environment.js';
 import type { TokenSource } from './fencing.js';
 import type { AcquireAnswer, OwnerRequest } from './lock-node.js';
-import type { RoundStart } from './node-leases.js';
+import type { RoundTerms } from './node-leases.js';
 import type { Ballot, Verdict } from './quorum.js';
 import type { Milliseconds } from './units.js';
 
@@ -34,7 +34,7 @@ export class Attempt {
     failed: 0,
     misconfigured: 0,
   };
-  #start: RoundStart = { startedAt: 0, clockGap: 0 };
+  readonly #terms: RoundTerms;
   #timer: TimerHandle = null;
   #holding: Holding | null = null;
   #isClosed = false;
@@ -50,13 +50,13 @@ export class Attempt {
     this.#request = request;
     this.#onSettled = onSettled;
     this.#answers = ensemble.nodes.map(() => null);
+    // Before the first byte is sent: what a node keeps counts from a later moment.
+    this.#terms = termsFrom(ensemble.environment, request.ttl, ensemble.options.driftFactor);
   }
 
   /** Asks all nodes at once. The attempt ends at the latest `timeout` ms from now. */
   start(timeout: Milliseconds): void {
     const { environment, nodes } = this.#ensemble;
-    // Read before the first byte is sent: what a node keeps counts from a later moment.
-    this.#start = startRound(environment);
     this.#timer = environment.startTimer(
       timeout,
       () => {
@@ -82,7 +82,7 @@ export class Attempt {
     this.#answers[index] = answer;
     if ('nodeTime' in answer) this.#tokens.learn(index, answer.nodeTime);
     if (this.#holding !== null) {
-      this.#holding.onLateAnswer(index, answer, this.#start);
+      this.#holding.onLateAnswer(index, answer, this.#terms);
     } else if (this.#isClosed) {
       if (mayHoldKeys(answer)) this.#undoAt(index);
     } else {
@@ -109,15 +109,15 @@ export class Attempt {
   // the ttl must be left: a body that starts with less would lose the lock soon after.
   #isInTime(): boolean {
     const { environment, options } = this.#ensemble;
-    const { ttl } = this.#request;
-    const validUntil = leaseUntil(this.#start.startedAt, ttl, options.driftFactor);
-    return environment.now() < validUntil - ttl / 2;
+    const { startedAt, clockGapMax, ttl } = this.#terms;
+    const validUntil = leaseUntil(startedAt, ttl, options.driftFactor);
+    return environment.now() < validUntil - ttl / 2 && !hasSlept(environment, clockGapMax);
   }
 
   #win(): void {
     this.#ensemble.environment.stopTimer(this.#timer);
     const isGranted = this.#answers.map((answer) => answer?.vote === 'granted');
-    this.#holding = new Holding(this.#ensemble, this.#request, this.#start, isGranted);
+    this.#holding = new Holding(this.#ensemble, this.#request, this.#terms, isGranted);
     this.#onSettled({ verdict: 'granted', holding: this.#holding });
   }
 

@@ -66,7 +66,7 @@ export class Custody {
 
   /** @throws LockLostError, with the body's result, when the lock was lost before this moment. */
   assertKept(lock: Lock, result: unknown): void {
-    if (this.#charges.get(lock)?.holding.isLost() === true) throw lock.lostError(result);
+    if (lock.isLost()) throw lock.lostError(result);
   }
 
   /** The body has ended: releases its lock, or keeps it until `holdAtLeast` ms have passed. */
@@ -127,7 +127,7 @@ export class Custody {
 
   async #shutDown(): Promise<void> {
     const { options, waitingRoom } = this.#context;
-    waitingRoom.interruptAll(closedError([]));
+    waitingRoom.interruptAll(closedError);
     await this.#untilIdle(options.shutdownTimeout);
     for (const { holding } of [...this.#charges.values()]) holding.lose('closed');
     await this.#untilIdle(ABORT_GRACE);
@@ -166,9 +166,9 @@ export class Custody {
 }
 
 function closedError(resources: readonly string[]): RedlockClosedError {
-  const what = resources.length === 0 ? 'this lock' : describeResources(resources);
+  const what = `Could not lock ${describeResources(resources)}`;
   return new RedlockClosedError(
-    `Could not lock ${what}: the application is shutting down and grants no lock any more`,
+    `${what}: the application is shutting down and grants no lock any more`,
     { resources },
   );
 }

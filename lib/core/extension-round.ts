@@ -1,26 +1,19 @@
 import { describeAnswer } from './node-votes.js';
 import type { NodeVote } from './errors.js';
 import type { ExtendAnswer, LockNode } from './lock-node.js';
-import type { RoundStart } from './node-leases.js';
-import type { Milliseconds } from './units.js';
+import type { RoundTerms } from './node-leases.js';
 
 /** One round of extension: which nodes were asked, what they said, and whether it was enough. */
 export class ExtensionRound {
-  readonly start: RoundStart;
-  readonly ttl: Milliseconds;
+  readonly terms: RoundTerms;
   readonly #quorum: number;
   readonly #answers = new Map<number, ExtendAnswer | null>();
   readonly #listeners: ((isRenewed: boolean) => void)[] = [];
   #isSettled = false;
 
-  constructor(start: RoundStart, ttl: Milliseconds, quorum: number) {
-    this.start = start;
-    this.ttl = ttl;
+  constructor(terms: RoundTerms, quorum: number) {
+    this.terms = terms;
     this.#quorum = quorum;
-  }
-
-  get isSettled(): boolean {
-    return this.#isSettled;
   }
 
   /** Calls back once, when a quorum was renewed or can no longer be. */

@@ -1,21 +1,22 @@
 // One lock's life on the nodes: leases, extension, loss, release. Rules: PROTOCOL.md sections 3
 // and 5 to 7. What is claimed is computed from the clock when asked; timers only notify.
-import { ExtensionRound } from './extension-round.js';
-import { NodeLeases, startRound } from './node-leases.js';
+import { Extender } from './extender.js';
+import { hasSlept, NodeLeases } from './node-leases.js';
 import { mayHoldKeys } from './node-votes.js';
 import { nodeTimeoutOf } from './options.js';
 import type { LossReason, NodeVote } from './errors.js';
 import type { Ensemble } from './ensemble.js';
 import type { TimerHandle } from './environment.js';
+import type { Extendable } from './extender.js';
 import type { AcquireAnswer, ExtendAnswer, OwnerRequest } from './lock-node.js';
-import type { RoundStart } from './node-leases.js';
+import type { RoundTerms } from './node-leases.js';
 import type { Milliseconds } from './units.js';
 import type { Watchdog } from './watchdog.js';
 
 /** How a lock is looked after while it is held. */
 export interface Care {
   readonly watchdog: Watchdog;
-  /** Whether the watchdog extends it, or only tells when its validity ends. */
+  /** Whether it is extended, or only told when its validity ends. */
   readonly isExtended: boolean;
   readonly maxHold: Milliseconds;
   onExtended(): void;
@@ -25,38 +26,36 @@ export interface Care {
 }
 
 /** A lock as the nodes know it, from the quorum to the release. */
-export class Holding {
+export class Holding implements Extendable {
   /** When its attempt began, on the monotonic clock. */
   readonly acquiredAt: Milliseconds;
   readonly #ensemble: Ensemble;
   readonly #leases: NodeLeases;
-  /** Until when each node is not asked again: an extension of this lock is outstanding there. */
-  readonly #outstandingUntil: Milliseconds[];
+  readonly #extender: Extender;
   #request: OwnerRequest;
   /** The longest lifetime that the nodes were ever asked to give the keys. */
   #ttlLongest: Milliseconds;
   #state: 'held' | 'lost' | 'released' = 'held';
   #lossReason: LossReason = 'released';
   #care: Care | null = null;
-  #round: ExtensionRound | null = null;
   #expiryTimer: TimerHandle = null;
   #releasing: Promise<void> | null = null;
 
   constructor(
     ensemble: Ensemble,
     request: OwnerRequest,
-    start: RoundStart,
+    terms: RoundTerms,
     isGranted: readonly boolean[],
   ) {
     const { nodes, quorum, options } = ensemble;
-    this.acquiredAt = start.startedAt;
+    this.acquiredAt = terms.startedAt;
     this.#ensemble = ensemble;
     this.#request = request;
     this.#ttlLongest = request.ttl;
+    this.#extender = new Extender(ensemble, this);
     this.#leases = new NodeLeases(nodes.length, quorum, options.driftFactor);
-    this.#outstandingUntil = nodes.map(() => -Infinity);
     isGranted.forEach((granted, node) => {
-      if (granted) this.#leases.grant(node, start, request.ttl);
+      if (granted) this.#leases.grant(node, terms);
     });
   }
 
@@ -73,22 +72,15 @@ export class Holding {
   /** Whether the lock is held now. Once false, false for ever. */
   isHeld(): boolean {
     if (this.#state !== 'held') return false;
-    const { environment, options } = this.#ensemble;
-    const now = environment.now();
-    if (now >= this.#leases.validUntil) {
-      this.lose(this.isPastMaxHold() ? 'maxHold' : 'expired');
-      return false;
-    }
-    // The suspend guard. A step of the wall clock may end a claim early by it; none prolongs one.
-    const tolerance = Math.max(1_000, this.#request.ttl * options.driftFactor);
-    if (environment.wallClock() - now - this.#leases.clockGap > tolerance) {
-      this.lose('suspended');
-      return false;
-    }
-    return true;
+    const { environment } = this.#ensemble;
+    const isExpired = environment.now() >= this.#leases.validUntil;
+    if (!isExpired && !hasSlept(environment, this.#leases.clockGapMax)) return true;
+    if (isExpired) this.#expire();
+    else this.lose('suspended');
+    return false;
   }
 
-  /** Whether the claim ended before its holder did. */
+  /** Whether the claim ended before its holder ended it. */
   isLost(): boolean {
     return !this.isHeld() && this.#state === 'lost';
   }
@@ -107,7 +99,7 @@ export class Holding {
 
   /** What the nodes said in the last round of extension. */
   lastVotes(): readonly NodeVote[] {
-    return this.#round?.votes(this.#ensemble.nodes) ?? [];
+    return this.#extender.lastVotes();
   }
 
   /** Begins to look after the lock. */
@@ -117,40 +109,14 @@ export class Holding {
   }
 
   /** A node answered the acquisition after the quorum was reached. */
-  onLateAnswer(node: number, answer: AcquireAnswer, start: RoundStart): void {
+  onLateAnswer(node: number, answer: AcquireAnswer, terms: RoundTerms): void {
     if (this.#releasing !== null) this.#undoLate(node, answer);
-    else if (answer.vote === 'granted' && this.isHeld()) {
-      this.#leases.grant(node, start, this.#request.ttl);
-    }
+    else if (answer.vote === 'granted' && this.isHeld()) this.#leases.grant(node, terms);
   }
 
-  /**
-   * Extends the lock by a round of its own, begun when the one under way is done. Resolves, after
-   * at most one node timeout, to whether a quorum of nodes has given it `ttl` anew.
-   */
+  /** Gives the lock `ttl` anew; resolves to whether a quorum of nodes did. */
   extend(ttl: Milliseconds): Promise<boolean> {
-    return new Promise((resolve) => {
-      const { environment, options } = this.#ensemble;
-      let isOver = false;
-      const finish = (isRenewed: boolean): void => {
-        isOver = true;
-        environment.stopTimer(timer);
-        resolve(isRenewed);
-      };
-      const begin = (): void => {
-        if (!isOver) this.#startRound(ttl, finish);
-      };
-      const timeout = nodeTimeoutOf(options, ttl);
-      const timer = environment.startTimer(
-        timeout,
-        () => {
-          finish(false);
-        },
-        true,
-      );
-      if (this.#round === null || this.#round.isSettled) begin();
-      else this.#round.onSettled(begin);
-    });
+    return this.#extender.extend(ttl);
   }
 
   /**
@@ -179,57 +145,44 @@ export class Holding {
 
   /** The watchdog's call: a third of the ttl has passed since the last extension began. */
   onDue(): void {
-    if (!this.isHeld()) return;
-    const { ttl } = this.#request;
-    const now = this.#ensemble.environment.now();
-    if (this.#care?.isExtended !== true || this.isPastMaxHold()) {
+    if (this.#care?.isExtended !== true || !this.isExtendable()) {
       this.#watch(Infinity);
       return;
     }
+    const { ttl } = this.#request;
+    const now = this.#ensemble.environment.now();
     // Should this round fail, the next begins sooner: most of the lease is left for it.
     this.#watch(now + ttl / 9);
-    this.#startRound(ttl, (isRenewed) => {
+    this.#extender.startRound(ttl, (isRenewed) => {
       if (isRenewed) this.#watch(now + ttl / 3);
     });
   }
 
-  #startRound(ttl: Milliseconds, onSettled: (isRenewed: boolean) => void): void {
-    if (!this.isHeld() || this.isPastMaxHold()) {
-      onSettled(false);
-      return;
-    }
-    const { environment, nodes, quorum } = this.#ensemble;
-    const round = new ExtensionRound(startRound(environment), ttl, quorum);
-    round.onSettled(onSettled);
-    round.onSettled((isRenewed) => {
-      if (isRenewed) this.#care?.onExtended();
-    });
-    this.#round = round;
-    if (ttl !== this.#request.ttl) this.#request = { ...this.#request, ttl };
-    this.#ttlLongest = Math.max(this.#ttlLongest, ttl);
-    nodes.forEach((node, index) => {
-      if (round.start.startedAt < (this.#outstandingUntil[index] ?? 0)) return;
-      // A node that stays silent for a whole ttl will not answer that extension any more.
-      this.#outstandingUntil[index] = round.start.startedAt + ttl;
-      round.asked(index);
-      node.extend(this.#request, (answer) => {
-        this.#onExtendAnswer(index, answer, round);
-      });
-    });
-    round.settleIfDecided();
+  /** @internal Called by the extender. */
+  isExtendable(): boolean {
+    return this.isHeld() && !this.isPastMaxHold();
   }
 
-  #onExtendAnswer(node: number, answer: ExtendAnswer, round: ExtensionRound): void {
-    this.#outstandingUntil[node] = -Infinity;
-    if (this.#releasing !== null) {
-      this.#undoLate(node, answer);
-      return;
-    }
+  /** @internal Called by the extender. */
+  extensionRequest(ttl: Milliseconds): OwnerRequest {
+    if (ttl !== this.#request.ttl) this.#request = { ...this.#request, ttl };
+    this.#ttlLongest = Math.max(this.#ttlLongest, ttl);
+    return this.#request;
+  }
+
+  /** @internal Called by the extender. */
+  onExtensionAnswer(node: number, answer: ExtendAnswer, terms: RoundTerms): boolean {
+    if (this.#releasing !== null) this.#undoLate(node, answer);
     // Judged by the old validity first: an answer that came too late must not revive the lock.
-    if (!this.isHeld()) return;
-    if (answer.vote === 'granted') this.#leases.grant(node, round.start, round.ttl);
+    if (!this.isHeld()) return false;
+    if (answer.vote === 'granted') this.#leases.grant(node, terms);
     if (answer.vote === 'revoked') this.#revoke(node);
-    round.answered(node, answer);
+    return true;
+  }
+
+  /** @internal Called by the extender. */
+  onExtended(): void {
+    this.#care?.onExtended();
   }
 
   #revoke(node: number): void {
@@ -253,7 +206,7 @@ export class Holding {
     return new Promise((resolve) => {
       let done = 0;
       let answered = 0;
-      const timeout = nodeTimeoutOf(options, this.#request.ttl);
+      const timeout = nodeTimeoutOf(options, request.ttl);
       const timer = environment.startTimer(timeout, resolve, true);
       for (const node of nodes) {
         node.release(request, (answer) => {
@@ -279,8 +232,7 @@ export class Holding {
 
   #watch(dueAt: Milliseconds): void {
     if (this.#state !== 'held') return;
-    const { validUntil } = this.#leases;
-    if (dueAt < validUntil) this.#care?.watchdog.watch(this, dueAt);
+    if (dueAt < this.#leases.validUntil) this.#care?.watchdog.watch(this, dueAt);
     else this.#awaitExpiry();
   }
 
@@ -288,17 +240,21 @@ export class Holding {
   #awaitExpiry(): void {
     const { environment } = this.#ensemble;
     environment.stopTimer(this.#expiryTimer);
-    const expire = (): void => {
-      if (!this.isHeld()) return;
-      if (this.remaining() < 1) this.lose('expired');
+    const onExpiry = (): void => {
+      // Less than a timer can measure is left: told now, it is told in time.
+      if (this.remaining() < 1) this.#expire();
       else this.#awaitExpiry();
     };
-    this.#expiryTimer = environment.startTimer(this.remaining(), expire, false);
+    this.#expiryTimer = environment.startTimer(this.remaining(), onExpiry, false);
+  }
+
+  #expire(): void {
+    this.lose(this.isPastMaxHold() ? 'maxHold' : 'expired');
   }
 
   #stopCare(): void {
     this.#care?.watchdog.unwatch(this);
     this.#ensemble.environment.stopTimer(this.#expiryTimer);
-    this.#round?.settle(false);
+    this.#extender.stop();
   }
 }

@@ -112,6 +112,11 @@ export class Lock implements AsyncDisposable {
     return this.release();
   }
 
+  /** @internal Whether the claim ended before its holder ended it. */
+  isLost(): boolean {
+    return this.#holding.isLost();
+  }
+
   /** @internal Tells the signal's listeners. */
   abortSignal(): void {
     this.#abortion?.abort();

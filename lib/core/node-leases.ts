@@ -2,23 +2,42 @@ import { leaseUntil, validUntilOf } from './quorum.js';
 import type { Environment } from './environment.js';
 import type { Milliseconds } from './units.js';
 
-/** When a round began, on both clocks, read before its first byte was sent. */
-export interface RoundStart {
-  /** Monotonic time. */
+/** What a node grants in one round: a lifetime, and when it began at the earliest. */
+export interface RoundTerms {
+  /** The lifetime that this round gives to the keys. */
+  readonly ttl: Milliseconds;
+  /** Monotonic time, read before the first byte was sent. */
   readonly startedAt: Milliseconds;
-  /** Wall clock minus monotonic time: it grows when the machine sleeps. */
-  readonly clockGap: Milliseconds;
+  /**
+   * How far the wall clock may be ahead of the monotonic clock before the machine counts as
+   * having slept since.
+   */
+  readonly clockGapMax: Milliseconds;
 }
 
-/** Reads both clocks: call it before the first byte of a round is sent. */
-export function startRound(environment: Environment): RoundStart {
+/** The terms of a round that begins now: call it before the first byte is sent. */
+export function termsFrom(
+  environment: Environment,
+  ttl: Milliseconds,
+  driftFactor: number,
+): RoundTerms {
   const startedAt = environment.now();
-  return { startedAt, clockGap: environment.wallClock() - startedAt };
+  const clockGap = environment.wallClock() - startedAt;
+  return { ttl, startedAt, clockGapMax: clockGap + Math.max(1_000, ttl * driftFactor) };
+}
+
+/**
+ * The suspend guard: whether the wall clock has run ahead of the monotonic clock since a round
+ * began, as it does when the machine sleeps. A forward step of the wall clock looks the same, and
+ * ends a claim early; no step prolongs one. Source: PROTOCOL.md section 2.
+ */
+export function hasSlept(environment: Environment, clockGapMax: Milliseconds): boolean {
+  return environment.wallClock() - environment.now() > clockGapMax;
 }
 
 interface NodeLease {
   until: Milliseconds;
-  clockGap: Milliseconds;
+  clockGapMax: Milliseconds;
   revokedAt: Milliseconds;
 }
 
@@ -31,12 +50,12 @@ export class NodeLeases {
   readonly #quorum: number;
   readonly #driftFactor: number;
   #validUntil: Milliseconds = -Infinity;
-  #clockGap: Milliseconds = Infinity;
+  #clockGapMax: Milliseconds = Infinity;
 
   constructor(nodeCount: number, quorum: number, driftFactor: number) {
     this.#leases = Array.from({ length: nodeCount }, () => ({
       until: -Infinity,
-      clockGap: Infinity,
+      clockGapMax: Infinity,
       revokedAt: -Infinity,
     }));
     this.#quorum = quorum;
@@ -48,21 +67,21 @@ export class NodeLeases {
     return this.#validUntil;
   }
 
-  /** The smallest clock gap at the start of a round that the validity rests on. */
-  get clockGap(): Milliseconds {
-    return this.#clockGap;
+  /** The strictest suspend guard among the leases that the validity rests on. */
+  get clockGapMax(): Milliseconds {
+    return this.#clockGapMax;
   }
 
-  /** Counts a node's grant of `ttl`. Leases only grow, in whatever order answers arrive. */
-  grant(node: number, start: RoundStart, ttl: Milliseconds): void {
+  /** Counts a node's grant. Leases only grow, in whatever order answers arrive. */
+  grant(node: number, terms: RoundTerms): void {
     const lease = this.#leases[node];
     // A key that was created again had been missing: whoever found it missing may hold a lease
     // on it. Only a round that begins after that was known can count it again.
-    if (lease === undefined || start.startedAt <= lease.revokedAt) return;
-    const until = leaseUntil(start.startedAt, ttl, this.#driftFactor);
+    if (lease === undefined || terms.startedAt <= lease.revokedAt) return;
+    const until = leaseUntil(terms.startedAt, terms.ttl, this.#driftFactor);
     if (until <= lease.until) return;
     lease.until = until;
-    lease.clockGap = start.clockGap;
+    lease.clockGapMax = terms.clockGapMax;
     this.#settle();
   }
 
@@ -80,10 +99,10 @@ export class NodeLeases {
       this.#leases.map((lease) => lease.until),
       this.#quorum,
     );
-    this.#clockGap = Infinity;
+    this.#clockGapMax = Infinity;
     for (const lease of this.#leases) {
       if (lease.until >= this.#validUntil) {
-        this.#clockGap = Math.min(this.#clockGap, lease.clockGap);
+        this.#clockGapMax = Math.min(this.#clockGapMax, lease.clockGapMax);
       }
     }
   }

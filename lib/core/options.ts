@@ -129,6 +129,7 @@ export interface ResolvedAcquire {
 }
 
 const TTL_MIN = 100;
+const RETRY_DELAY: RetryDelay = Object.freeze({ min: 20, max: 120 });
 /** The longest delay that a timer of Node takes. */
 const DELAY_MAX = 2_147_483_647;
 
@@ -146,7 +147,7 @@ export function resolveOptions(options: RedlockOptions, nodeCount: number): Reso
     driftFactor,
     ttl: checkTtl(options.ttl ?? Math.min(10_000, ttlMax), ttlMax),
     wait: integer('wait', options.wait ?? 5_000, 0, DELAY_MAX),
-    retryDelay: checkRetryDelay(options.retryDelay, { min: 20, max: 120 }),
+    retryDelay: checkRetryDelay(options.retryDelay, RETRY_DELAY),
     nodeTimeout:
       options.nodeTimeout === undefined
         ? null

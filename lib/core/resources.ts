@@ -12,7 +12,8 @@ export function normalizeResources(input: unknown, origin = 'resources'): readon
   if (names.length === 0) {
     throw new TypeError(`Expected ${origin} to name at least one resource, got an empty array`);
   }
-  const resources = names.map((name) => checkResource(name, origin));
+  // Not `map`, which passes over the holes of a sparse array.
+  const resources = Array.from(names, (name) => checkResource(name, origin));
   return resources.length === 1 ? resources : [...new Set(resources)].sort();
 }
 

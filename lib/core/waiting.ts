@@ -96,9 +96,9 @@ export class WaitingRoom {
     for (const resource of resources) this.#wakeHead(this.#queues.get(resource) ?? []);
   }
 
-  /** Makes everyone give up. */
-  interruptAll(reason: unknown): void {
-    for (const waiter of [...this.#waiters]) waiter.interrupt(reason);
+  /** Makes everyone give up, each for a reason that names what it waited for. */
+  interruptAll(reasonFor: (resources: readonly string[]) => unknown): void {
+    for (const waiter of [...this.#waiters]) waiter.interrupt(reasonFor(waiter.resources));
   }
 
   #wakeHead(queue: readonly Waiter[]): void {

@@ -1,0 +1,121 @@
+// Extends one lock: rounds of extension, and who waits for them. PROTOCOL.md section 5.
+import { ExtensionRound } from './extension-round.js';
+import { termsFrom } from './node-leases.js';
+import { nodeTimeoutOf } from './options.js';
+import type { Ensemble } from './ensemble.js';
+import type { NodeVote } from './errors.js';
+import type { ExtendAnswer, OwnerRequest } from './lock-node.js';
+import type { RoundTerms } from './node-leases.js';
+import type { Milliseconds } from './units.js';
+
+/** The lock that an {@link Extender} extends. */
+export interface Extendable {
+  /** Whether it is held and may be extended still. */
+  isExtendable(): boolean;
+  /** The request that gives its keys `ttl` anew. */
+  extensionRequest(ttl: Milliseconds): OwnerRequest;
+  /** Takes a node's answer into account; false where it came too late to count for anything. */
+  onExtensionAnswer(node: number, answer: ExtendAnswer, terms: RoundTerms): boolean;
+  onExtended(): void;
+}
+
+/** The extensions of one lock. */
+export class Extender {
+  readonly #ensemble: Ensemble;
+  readonly #lock: Extendable;
+  /** Until when each node is not asked again: an extension of this lock is outstanding there. */
+  readonly #outstandingUntil: Milliseconds[];
+  readonly #openRounds = new Set<ExtensionRound>();
+  #lastRound: ExtensionRound | null = null;
+
+  constructor(ensemble: Ensemble, lock: Extendable) {
+    this.#ensemble = ensemble;
+    this.#lock = lock;
+    this.#outstandingUntil = ensemble.nodes.map(() => -Infinity);
+  }
+
+  /**
+   * Asks every node that owes no answer. Calls back once: when a quorum was renewed, or can no
+   * longer be by this round.
+   */
+  startRound(ttl: Milliseconds, onSettled: (isRenewed: boolean) => void): void {
+    if (!this.#lock.isExtendable()) {
+      onSettled(false);
+      return;
+    }
+    const { environment, nodes, options, quorum } = this.#ensemble;
+    const terms = termsFrom(environment, ttl, options.driftFactor);
+    const round = new ExtensionRound(terms, quorum);
+    this.#lastRound = round;
+    this.#openRounds.add(round);
+    round.onSettled((isRenewed) => {
+      this.#openRounds.delete(round);
+      if (isRenewed) this.#lock.onExtended();
+    });
+    round.onSettled(onSettled);
+    const request = this.#lock.extensionRequest(ttl);
+    for (const node of this.#askable()) {
+      // A node that stays silent for a whole ttl will not answer that extension any more.
+      this.#outstandingUntil[node] = terms.startedAt + ttl;
+      round.asked(node);
+      nodes[node]?.extend(request, (answer) => {
+        this.#onAnswer(node, answer, round);
+      });
+    }
+    round.settleIfDecided();
+  }
+
+  /**
+   * Extends by a round that can reach a quorum: where too many nodes owe an answer to an earlier
+   * one, after that. Resolves, after at most one node timeout, to whether a quorum was renewed.
+   */
+  extend(ttl: Milliseconds): Promise<boolean> {
+    const { environment, options, quorum } = this.#ensemble;
+    return new Promise((resolve) => {
+      let isOver = false;
+      const finish = (isRenewed: boolean): void => {
+        isOver = true;
+        environment.stopTimer(timer);
+        resolve(isRenewed);
+      };
+      const begin = (): void => {
+        if (isOver) return;
+        const [earlier] = this.#openRounds;
+        if (earlier === undefined || this.#askable().length >= quorum) this.startRound(ttl, finish);
+        else earlier.onSettled(begin);
+      };
+      const timeout = nodeTimeoutOf(options, ttl);
+      const timer = environment.startTimer(
+        timeout,
+        () => {
+          finish(false);
+        },
+        true,
+      );
+      begin();
+    });
+  }
+
+  /** Lets nobody wait any longer: the lock has ended. */
+  stop(): void {
+    for (const round of [...this.#openRounds]) round.settle(false);
+  }
+
+  /** What the nodes said in the last round. */
+  lastVotes(): readonly NodeVote[] {
+    return this.#lastRound?.votes(this.#ensemble.nodes) ?? [];
+  }
+
+  #askable(): number[] {
+    const now = this.#ensemble.environment.now();
+    return [...this.#outstandingUntil.keys()].filter(
+      (node) => now >= (this.#outstandingUntil[node] ?? 0),
+    );
+  }
+
+  #onAnswer(node: number, answer: ExtendAnswer, round: ExtensionRound): void {
+    this.#outstandingUntil[node] = -Infinity;
+    const counts = this.#lock.onExtensionAnswer(node, answer, round.terms);
+    if (counts) round.answered(node, answer);
+  }
+}
