@@ -94,7 +94,11 @@ export class Holding implements Extendable {
   /** Time the holder may still rely on, in ms; 0 when the lock is not held. */
   remaining(): Milliseconds {
     if (!this.isHeld()) return 0;
-    return Math.max(0, this.#leases.validUntil - this.#ensemble.environment.now());
+    const remaining = this.#leases.validUntil - this.#ensemble.environment.now();
+    if (remaining > 0) return remaining;
+    // It ended between the two readings of the clock.
+    this.#expire();
+    return 0;
   }
 
   /** What the nodes said in the last round of extension. */
@@ -124,7 +128,10 @@ export class Holding implements Extendable {
    * Resolves after the answers of a quorum or the node timeout; a second call changes nothing.
    */
   release(): Promise<void> {
-    this.#releasing ??= this.#releaseOnce();
+    // Judged once more before it is left. That may tell of a loss, and whoever is told may
+    // release the lock in turn: the judgement comes before the question who is first.
+    const wasHeld = this.isHeld();
+    this.#releasing ??= this.#releaseOnce(wasHeld);
     return this.#releasing;
   }
 
@@ -191,9 +198,8 @@ export class Holding implements Extendable {
     if (now >= this.#leases.validUntil) this.lose('revoked');
   }
 
-  async #releaseOnce(): Promise<void> {
-    // Judged once more, then left, before the first byte is sent.
-    const wasHeld = this.isHeld();
+  async #releaseOnce(wasHeld: boolean): Promise<void> {
+    // Left before the first byte is sent.
     if (wasHeld) this.#state = 'released';
     this.#stopCare();
     await this.#askForRelease();
