@@ -95,8 +95,9 @@ export class Acquisition {
       const isCutShort = timeout < fullTimeout && result.verdict === 'noQuorum';
       if (refused === null || !isCutShort) refused = result;
       // Time heals no misconfiguration: say it now rather than after `wait`.
-      if (result.verdict === 'misconfigured') throw this.#refusal(refused);
-      await this.#waiter.pause(Math.max(0, Math.min(this.#retryDelay(), this.#patience())));
+      const isHopeless = result.verdict === 'misconfigured';
+      if (isHopeless || this.#patience() <= 0) throw this.#refusal(refused);
+      await this.#waiter.pause(Math.min(this.#retryDelay(), this.#patience()));
       if (this.#patience() <= 0) throw this.#refusal(refused);
       timeout = Math.min(fullTimeout, Math.max(1, this.#patience()));
     }

@@ -100,6 +100,7 @@ export class Custody {
         lock.abortSignal();
       },
       onReleased: (wasHeld) => {
+        this.#retained.delete(holding);
         this.#discharge(lock);
         if (wasHeld) observer.released(lock, environment.now() - holding.acquiredAt);
         waitingRoom.wake(lock.resources);
@@ -116,7 +117,6 @@ export class Custody {
   #retain(lock: Lock, holding: Holding, care: Care, until: Milliseconds): void {
     const { environment } = this.#context;
     const release = (): void => {
-      this.#retained.delete(holding);
       void holding.release();
     };
     const timer = environment.startTimer(until - environment.now(), release, false);
@@ -156,9 +156,13 @@ export class Custody {
     const { environment, options } = this.#context;
     const kept = this.#retained.get(holding);
     if (kept === undefined) return;
+    const left = Math.ceil(kept.until - environment.now());
+    if (left <= 0) {
+      await holding.release();
+      return;
+    }
     this.#retained.delete(holding);
     environment.stopTimer(kept.timer);
-    const left = Math.ceil(kept.until - environment.now());
     const ttl = Math.min(options.ttlMax, Math.max(100, left));
     if (left > holding.remaining()) await holding.extend(ttl);
     holding.abandon();
