@@ -21,9 +21,11 @@ export function termsFrom(
   ttl: Milliseconds,
   driftFactor: number,
 ): RoundTerms {
+  // In this order: a pause between the readings makes the guard stricter, never laxer.
+  const wallClock = environment.wallClock();
   const startedAt = environment.now();
-  const clockGap = environment.wallClock() - startedAt;
-  return { ttl, startedAt, clockGapMax: clockGap + Math.max(1_000, ttl * driftFactor) };
+  const tolerance = Math.max(1_000, ttl * driftFactor);
+  return { ttl, startedAt, clockGapMax: wallClock - startedAt + tolerance };
 }
 
 /**
@@ -32,7 +34,8 @@ export function termsFrom(
  * ends a claim early; no step prolongs one. Source: PROTOCOL.md section 2.
  */
 export function hasSlept(environment: Environment, clockGapMax: Milliseconds): boolean {
-  return environment.wallClock() - environment.now() > clockGapMax;
+  const now = environment.now();
+  return environment.wallClock() - now > clockGapMax;
 }
 
 interface NodeLease {
