@@ -1,0 +1,143 @@
+// A node in this process: the same rules as the scripts of redis-scripts.ts, in TypeScript.
+//
+// It has no birth certificate and is never quarantined. Quarantine is for a node that forgets
+// locks while their holders live on; this one's data lives and dies with its users.
+import { systemEnvironment, type Environment } from '../core/environment.js';
+import type {
+  AcquireAnswer,
+  ExtendAnswer,
+  InspectAnswer,
+  LockNode,
+  NodeStatus,
+  OwnerRequest,
+  ReleaseAnswer,
+  World,
+} from '../core/lock-node.js';
+import type { Microseconds } from '../core/units.js';
+import { ExpiringMap } from './expiring-map.js';
+
+/** What a {@link MemoryNode} may be told. */
+export interface MemoryNodeOptions {
+  /** Names the node in errors and logs. @default 'memory' */
+  readonly name?: string;
+  /** Where it gets time from. @default the process's clocks */
+  readonly environment?: Environment;
+}
+
+/**
+ * An independent node that keeps its keys in this process's memory, for tests and for
+ * applications with one process. Any number of services may share it; nothing is shared with
+ * other processes. Expired keys are swept by later operations, without timers.
+ */
+export class MemoryNode implements LockNode {
+  readonly name: string;
+  readonly #environment: Environment;
+  readonly #startedAt: Microseconds;
+  readonly #owners = new ExpiringMap<string>();
+  readonly #fences = new ExpiringMap<Microseconds>();
+
+  constructor(options: MemoryNodeOptions = {}) {
+    this.name = options.name ?? 'memory';
+    this.#environment = options.environment ?? systemEnvironment;
+    // Wall clock once, monotonic from then on: this node's time never steps.
+    this.#startedAt = (this.#environment.wallClock() - this.#environment.now()) * 1_000;
+  }
+
+  acquire(request: OwnerRequest, onAnswer: (answer: AcquireAnswer) => void): void {
+    const answer = this.#acquire(request);
+    queueMicrotask(() => onAnswer(answer));
+  }
+
+  extend(request: OwnerRequest, onAnswer: (answer: ExtendAnswer) => void): void {
+    const answer = this.#extend(request);
+    queueMicrotask(() => onAnswer(answer));
+  }
+
+  release(request: OwnerRequest, onAnswer: (answer: ReleaseAnswer) => void): void {
+    this.#release(request);
+    queueMicrotask(() => onAnswer({ vote: 'done' }));
+  }
+
+  inspect(world: World, resource: string, onAnswer: (answer: InspectAnswer) => void): void {
+    const now = this.#now();
+    const key = world.keyPrefix + resource;
+    const ownerId = this.#owners.get(key, now) ?? null;
+    const remaining = this.#owners.remaining(key, now) / 1_000;
+    queueMicrotask(() => onAnswer({ vote: 'found', ownerId, remaining }));
+  }
+
+  status(): NodeStatus {
+    return {
+      name: this.name,
+      state: 'up',
+      quarantineRemaining: 0,
+      clockOffset: this.#now() / 1_000 - this.#environment.wallClock(),
+      findings: [],
+    };
+  }
+
+  #acquire({ world, resources, ownerId, token, ttl }: OwnerRequest): AcquireAnswer {
+    const now = this.#now();
+    const keys = resources.map((resource) => world.keyPrefix + resource);
+    const isHolder = (key: string): boolean => this.#owners.get(key, now) === ownerId;
+    const taken = keys.find((key) => this.#owners.has(key, now) && !isHolder(key));
+    if (taken !== undefined) {
+      return { vote: 'taken', remaining: Math.ceil(this.#owners.remaining(taken, now) / 1_000) };
+    }
+    if (keys.every(isHolder)) return { vote: 'granted', nodeTime: now };
+    if (world.fencing) {
+      const low = this.#lowestRefused(world, keys, now);
+      const high = Math.max(now + world.clockSkewMax * 1_000, low + 1);
+      if (token <= low) return { vote: 'stale', isAhead: false, low, nodeTime: now };
+      if (token > high) return { vote: 'stale', isAhead: true, low, nodeTime: now };
+      this.#record(world, keys, token, now);
+    }
+    for (const key of keys) this.#owners.set(key, ownerId, now + ttl * 1_000, now);
+    return { vote: 'granted', nodeTime: now };
+  }
+
+  #extend({ world, resources, ownerId, token, ttl }: OwnerRequest): ExtendAnswer {
+    const now = this.#now();
+    const keys = resources.map((resource) => world.keyPrefix + resource);
+    const missing = keys.filter((key) => !this.#owners.has(key, now));
+    const isAnothers = keys.some((key) => {
+      const holder = this.#owners.get(key, now);
+      return holder !== undefined && holder !== ownerId;
+    });
+    if (isAnothers) return { vote: 'revoked' };
+    for (const key of keys) {
+      const remaining = this.#owners.remaining(key, now);
+      if (remaining < ttl * 1_000) this.#owners.set(key, ownerId, now + ttl * 1_000, now);
+    }
+    if (world.fencing) {
+      const lower = missing.filter((key) => (this.#fences.get(key, now) ?? 0) < token);
+      this.#record(world, lower, token, now);
+    }
+    return { vote: missing.length === 0 ? 'granted' : 'revoked' };
+  }
+
+  #release({ world, resources, ownerId, token }: OwnerRequest): void {
+    const now = this.#now();
+    const keys = resources.map((resource) => world.keyPrefix + resource);
+    for (const key of keys) {
+      if (this.#owners.get(key, now) === ownerId) this.#owners.delete(key);
+    }
+    if (!world.fencing || token > now + world.clockSkewMax * 1_000) return;
+    // A tombstone: an acquisition of this attempt that comes later is dead on arrival.
+    if (token > this.#lowestRefused(world, keys, now)) this.#record(world, keys, token, now);
+  }
+
+  #lowestRefused(world: World, keys: readonly string[], now: Microseconds): Microseconds {
+    const recorded = keys.map((key) => this.#fences.get(key, now) ?? 0);
+    return Math.max(now - world.clockSkewMax * 1_000, ...recorded);
+  }
+
+  #record(world: World, keys: readonly string[], token: Microseconds, now: Microseconds): void {
+    const expiresAt = now + world.fenceRetention * 1_000;
+    for (const key of keys) this.#fences.set(key, token, expiresAt, now);
+  }
+
+  #now(): Microseconds {
+    return Math.floor(this.#startedAt + this.#environment.now() * 1_000);
+  }
+}

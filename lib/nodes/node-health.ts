@@ -1,0 +1,122 @@
+import type { Environment, TimerHandle } from '../core/environment.js';
+import type { FailedAnswer, NodeStatus } from '../core/lock-node.js';
+import type { RedlockObserver } from '../core/observer.js';
+import type { Microseconds, Milliseconds } from '../core/units.js';
+import { unsentOutcome } from './redis-outcomes.js';
+
+/** How a node is: what `status()` says, and what its observer is told, once per change. */
+export class NodeHealth {
+  /** Resolves when the node is up, or known not to be, for the first time. */
+  readonly firstOutcome: Promise<void>;
+  #onFirstOutcome: () => void = () => undefined;
+  #state: NodeStatus['state'] = 'connecting';
+  #message = 'not connected yet';
+  #findings: readonly string[] = [];
+  #clockOffset: Milliseconds | null = null;
+  #quarantinedUntil: Milliseconds;
+  #quarantineTimer: TimerHandle = null;
+
+  constructor(
+    private readonly name: string,
+    private readonly environment: Environment,
+    private readonly observer: RedlockObserver,
+  ) {
+    this.#quarantinedUntil = environment.now();
+    this.firstOutcome = new Promise((resolve) => {
+      this.#onFirstOutcome = resolve;
+    });
+  }
+
+  get state(): NodeStatus['state'] {
+    return this.#state;
+  }
+
+  /** The vote of a node that cannot be asked now. */
+  get failure(): FailedAnswer {
+    return unsentOutcome(this.#message, this.#state === 'refused');
+  }
+
+  status(): NodeStatus {
+    const remaining = this.#quarantinedUntil - this.environment.now();
+    return {
+      name: this.name,
+      state: this.#state,
+      quarantineRemaining: Math.max(0, Math.ceil(remaining)),
+      clockOffset: this.#clockOffset,
+      findings: this.#findings,
+    };
+  }
+
+  up(findings: readonly string[]): void {
+    this.#change('up', findings.length === 0 ? 'Connected.' : findings.join(' '), findings);
+  }
+
+  /** Connected but silent: for how long it has been is for the message. */
+  suspended(silence: Milliseconds): void {
+    const message = `Suspended: a command has gone unanswered for ${Math.round(silence)} ms.`;
+    if (this.#state === 'up') this.#change('suspended', message, this.#findings);
+  }
+
+  /** It answers again, as it was before. */
+  resumed(): void {
+    if (this.#state === 'suspended') this.up(this.#findings);
+  }
+
+  /** Not connected, or not fit; what was found wrong stays known while it is away. */
+  unavailable(reason: FailedAnswer): void {
+    const { message } = reason;
+    if (reason.isMisconfiguration) this.#change('refused', message, [message]);
+    else this.#change('down', message, this.#state === 'refused' ? [] : this.#findings);
+  }
+
+  /** Takes the time that came with an answer. */
+  heard(nodeTime: Microseconds): void {
+    this.#clockOffset = nodeTime / 1_000 - this.environment.wallClock();
+  }
+
+  /** The node's votes do not count for this long. */
+  quarantined(remaining: Milliseconds): void {
+    if (remaining <= 0) return;
+    const now = this.environment.now();
+    this.#quarantinedUntil = now + remaining;
+    if (this.#quarantineTimer !== null) return;
+    this.#tell(
+      `Its votes do not count for ${remaining} ms: it may have forgotten locks that are held.`,
+      true,
+    );
+    this.#awaitQuarantineEnd(remaining);
+  }
+
+  /** Stops what runs by itself. The end was asked for, so nobody is told. */
+  close(): void {
+    this.environment.stopTimer(this.#quarantineTimer);
+    this.#state = 'down';
+    this.#message = 'closed';
+    this.#onFirstOutcome();
+  }
+
+  // The end is computed: nobody need ask the node for it. It may have moved meanwhile.
+  #awaitQuarantineEnd(remaining: Milliseconds): void {
+    const onEnd = (): void => {
+      this.#quarantineTimer = null;
+      const left = this.#quarantinedUntil - this.environment.now();
+      if (left > 0) this.#awaitQuarantineEnd(left);
+      else this.#tell('Its votes count.', false);
+    };
+    this.#quarantineTimer = this.environment.startTimer(remaining, onEnd, false);
+  }
+
+  #change(state: NodeStatus['state'], message: string, findings: readonly string[]): void {
+    // Another reason for being down is no news: each attempt to connect may fail in its own way.
+    const isNews = state !== this.#state || findings.join() !== this.#findings.join();
+    this.#state = state;
+    this.#message = message;
+    this.#findings = findings;
+    this.#onFirstOutcome();
+    if (isNews) this.#tell(message, state !== 'up' || findings.length > 0);
+  }
+
+  #tell(message: string, isTrouble: boolean): void {
+    this.observer.nodeChanged(this.status(), message, isTrouble);
+  }
+}

@@ -1,0 +1,224 @@
+// From what an application names as nodes to the nodes themselves.
+import { systemEnvironment, type Environment } from '../core/environment.js';
+import type { LockNode } from '../core/lock-node.js';
+import { silentObserver, type RedlockObserver } from '../core/observer.js';
+import type { ResolvedOptions } from '../core/options.js';
+import { describe } from '../core/resources.js';
+import type { Milliseconds } from '../core/units.js';
+import { MemoryNode } from './memory-node.js';
+import { NodePeers } from './redis-audit.js';
+import { RedisNode } from './redis-node.js';
+import {
+  targetOfClient,
+  targetOfOptions,
+  targetOfUrl,
+  type RedisClient,
+  type RedisOptions,
+  type RedisTarget,
+} from './redis-target.js';
+
+/** What may be said of a server beside where it is. */
+export interface NodeTraits {
+  /**
+   * Declares that the server keeps every acknowledged write over a restart (`appendfsync always`)
+   * and never fails over: then a restart does not stop its votes from counting for a while. An
+   * unfounded declaration lets two holders in.
+   * @default false
+   */
+  readonly persistent?: boolean;
+}
+
+/**
+ * One node: a `redis://` or `rediss://` URL, ioredis options, an ioredis client (its address and
+ * options are used, for a connection of our own), or any {@link LockNode}. As an object, `url` or
+ * `client` name the server too, so that {@link NodeTraits} can stand beside them.
+ */
+export type NodeInput =
+  | string
+  | RedisClient
+  | LockNode
+  | (RedisOptions & NodeTraits)
+  | (NodeTraits & { readonly url: string })
+  | (NodeTraits & { readonly client: RedisClient });
+
+/** The nodes of one lock domain. */
+export interface NodeSet {
+  readonly nodes: readonly LockNode[];
+  /**
+   * Resolves when each node is up or failed to connect once, at most `limit` ms from now. A
+   * quarantined node is up.
+   * @throws RangeError when two entries are the same server.
+   * @throws Error when so many nodes are misconfigured that there can be no quorum.
+   */
+  whenReady(limit: Milliseconds): Promise<void>;
+  /** Closes the connections made here; never a client or a LockNode that was handed in. */
+  close(): Promise<void>;
+}
+
+/** Where a set of nodes gets time from, and whom it tells. */
+export interface NodePorts {
+  /** @default the process's clocks and timers */
+  readonly environment?: Environment;
+  /** @default nobody */
+  readonly observer?: RedlockObserver;
+}
+
+/**
+ * Makes the nodes and begins to connect them. Without `inputs`: one {@link MemoryNode}.
+ * @throws TypeError for an entry that names no server in a known way.
+ * @throws RangeError for an empty array, and for two entries with the same address.
+ */
+export function createNodes(
+  inputs: readonly NodeInput[] | undefined,
+  options: ResolvedOptions,
+  ports: NodePorts = {},
+): NodeSet {
+  const environment = ports.environment ?? systemEnvironment;
+  const peers = new NodePeers();
+  if (inputs === undefined) {
+    return nodeSet([new MemoryNode({ environment })], [], environment, peers);
+  }
+  if (!Array.isArray(inputs)) {
+    throw new TypeError(`Expected nodes to be an array, got ${describe(inputs)}`);
+  }
+  if (inputs.length === 0) {
+    throw new RangeError('Expected nodes to name at least one node, got an empty array');
+  }
+  const entries = inputs.map((input: unknown, index) =>
+    readEntry(input, options.world.keyPrefix, `nodes[${index}]`),
+  );
+  checkDistinct(entries);
+
+  const observer = ports.observer ?? silentObserver;
+  const own: RedisNode[] = [];
+  const nodes = entries.map((entry) => {
+    if ('node' in entry) return entry.node;
+    const { isPersistent, target } = entry;
+    const node = new RedisNode(target, { isPersistent, options, environment, observer, peers });
+    own.push(node);
+    return node;
+  });
+  return nodeSet(nodes, own, environment, peers);
+}
+
+type ServerShape = RedisOptions & { readonly url?: unknown; readonly client?: unknown };
+
+type Entry =
+  { readonly node: LockNode } | { readonly target: RedisTarget; readonly isPersistent: boolean };
+
+function readEntry(input: unknown, keyPrefix: string, origin: string): Entry {
+  if (isLockNode(input)) return { node: input };
+  if (typeof input === 'string' || isClient(input)) {
+    return { target: readServer(input, keyPrefix, origin), isPersistent: false };
+  }
+  if (typeof input !== 'object' || input === null) throw unknownEntry(input, origin);
+  const { persistent = false, ...server } = input as ServerShape & NodeTraits;
+  if (typeof persistent !== 'boolean') {
+    throw new TypeError(
+      `Expected ${origin}.persistent to be true or false, got ${describe(persistent)}`,
+    );
+  }
+  if (!('url' in server || 'client' in server)) {
+    return { target: readOptions(server, keyPrefix, origin), isPersistent: persistent };
+  }
+  if (Object.keys(server).length > 1) {
+    throw new TypeError(
+      `Expected ${origin} to be { url } or { client }, with persistent and nothing else beside it`,
+    );
+  }
+  const named = server.url ?? server.client;
+  return { target: readServer(named, keyPrefix, origin), isPersistent: persistent };
+}
+
+function readServer(server: unknown, keyPrefix: string, origin: string): RedisTarget {
+  if (typeof server === 'string') return targetOfUrl(server, keyPrefix, origin);
+  if (!isClient(server)) throw unknownEntry(server, origin);
+  if (server.isCluster === true) {
+    throw new TypeError(
+      `Expected ${origin} to be one independent server, got a Redis Cluster client; ` +
+        'name masters that do not replicate each other, each as a node of its own',
+    );
+  }
+  return targetOfClient(server, keyPrefix, origin);
+}
+
+function readOptions(options: RedisOptions, keyPrefix: string, origin: string): RedisTarget {
+  // ioredis would take anything else for localhost.
+  if (!['host', 'port', 'path', 'sentinels'].some((name) => name in options)) {
+    throw unknownEntry(options, origin);
+  }
+  return targetOfOptions(options, keyPrefix, origin);
+}
+
+function checkDistinct(entries: readonly Entry[]): void {
+  const known = new Map<unknown, string>();
+  for (const [index, entry] of entries.entries()) {
+    const identity = 'node' in entry ? entry.node : entry.target.identity;
+    const name = 'node' in entry ? entry.node.name : entry.target.name;
+    const twin = known.get(identity);
+    if (twin !== undefined) {
+      throw new RangeError(
+        `Expected nodes to be distinct servers, got ${twin} and nodes[${index}] (${name}); ` +
+          'another database is no other server',
+      );
+    }
+    known.set(identity, `nodes[${index}] (${name})`);
+  }
+}
+
+function nodeSet(
+  nodes: readonly LockNode[],
+  own: readonly RedisNode[],
+  environment: Environment,
+  peers: NodePeers,
+): NodeSet {
+  return {
+    nodes,
+    async whenReady(limit) {
+      const outcomes = Promise.all(own.map((node) => node.firstOutcome));
+      await new Promise<void>((resolve) => {
+        const timer = environment.startTimer(limit, resolve, true);
+        void outcomes.then(() => {
+          environment.stopTimer(timer);
+          resolve();
+        });
+      });
+      checkFit(nodes.length, own, peers);
+    },
+    async close() {
+      await Promise.all(own.map((node) => node.close()));
+    },
+  };
+}
+
+// A node that is down may come back; one that was refused needs somebody to act.
+function checkFit(nodeCount: number, own: readonly RedisNode[], peers: NodePeers): void {
+  const refused = own.map((node) => node.status()).filter(({ state }) => state === 'refused');
+  const reasons = refused.map(({ name, findings }) => `${name}: ${findings.join(' ')}`).join('; ');
+  if (peers.duplicates.size > 0) throw new RangeError(reasons);
+  const quorum = Math.floor(nodeCount / 2) + 1;
+  if (nodeCount - refused.length < quorum) {
+    throw new Error(`There can be no quorum of ${quorum} of ${nodeCount} nodes. ${reasons}`);
+  }
+}
+
+function isLockNode(input: unknown): input is LockNode {
+  const verbs = ['acquire', 'extend', 'release', 'inspect', 'status'];
+  return hasMethods(input, verbs) && 'name' in input && typeof input.name === 'string';
+}
+
+function isClient(input: unknown): input is RedisClient {
+  return hasMethods(input, ['duplicate', 'disconnect']) && 'options' in input;
+}
+
+function hasMethods(input: unknown, names: readonly string[]): input is object {
+  if (typeof input !== 'object' || input === null) return false;
+  return names.every((name) => typeof Reflect.get(input, name) === 'function');
+}
+
+function unknownEntry(input: unknown, origin: string): TypeError {
+  return new TypeError(
+    `Expected ${origin} to be a redis:// URL, ioredis options with host, port, path or ` +
+      `sentinels, an ioredis client or a LockNode, got ${describe(input)}`,
+  );
+}

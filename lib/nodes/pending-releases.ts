@@ -1,0 +1,74 @@
+import type { Environment } from '../core/environment.js';
+import type { OwnerRequest } from '../core/lock-node.js';
+import type { Milliseconds } from '../core/units.js';
+
+/** A release that the node has not confirmed. */
+export interface PendingRelease<Connection> {
+  readonly request: OwnerRequest;
+  /** Monotonic: by then the keys have expired by themselves. */
+  readonly expiresAt: Milliseconds;
+  /** Where it was written; null where it was not. A connection is asked once. */
+  sentOn: Connection | null;
+}
+
+/**
+ * The releases that a node has not confirmed, for its next connection. One that was written and
+ * never answered is among them: its keys may live on when the connection died first.
+ * Source: PROTOCOL.md section 4.7.
+ */
+export class PendingReleases<Connection> {
+  readonly #byOwner = new Map<string, PendingRelease<Connection>>();
+
+  constructor(private readonly environment: Environment) {}
+
+  /**
+   * Notes a release. Where it cannot be written now and the list is full, it is forgotten: the
+   * keys of those that came before are the likelier to exist, and the ttl ends all of them.
+   */
+  add(request: OwnerRequest, sentOn: Connection | null): PendingRelease<Connection> {
+    this.#forgetExpired();
+    const expiresAt = this.environment.now() + request.ttl * KEPT_FOR;
+    const release = { request, expiresAt, sentOn };
+    if (sentOn !== null || this.#byOwner.size < UNSENT_MAX) {
+      // Deleted first, so that the order of the map stays that of the notes.
+      this.#byOwner.delete(request.ownerId);
+      this.#byOwner.set(request.ownerId, release);
+    }
+    return release;
+  }
+
+  /** Whether a release was asked for and is not confirmed. */
+  has(ownerId: string): boolean {
+    return this.#byOwner.has(ownerId);
+  }
+
+  /** Forgets a release that the node confirmed, unless a later one of the same owner is noted. */
+  confirm(release: PendingRelease<Connection>): void {
+    const { ownerId } = release.request;
+    if (this.#byOwner.get(ownerId) === release) this.#byOwner.delete(ownerId);
+  }
+
+  /** What is still worth sending on this connection, oldest first. */
+  dueOn(connection: Connection): PendingRelease<Connection>[] {
+    const now = this.environment.now();
+    return [...this.#byOwner.values()].filter(
+      ({ expiresAt, sentOn }) => expiresAt > now && sentOn !== connection,
+    );
+  }
+
+  // Two of the oldest for each new one keep the list short without a timer.
+  #forgetExpired(): void {
+    const now = this.environment.now();
+    let looked = 0;
+    for (const [ownerId, { expiresAt }] of this.#byOwner) {
+      if (expiresAt > now || looked === 2) return;
+      this.#byOwner.delete(ownerId);
+      looked += 1;
+    }
+  }
+}
+
+/** A node's clock and ours may run apart by a tenth, far more than `driftFactor` allows. */
+const KEPT_FOR = 1.1;
+
+const UNSENT_MAX = 4_096;

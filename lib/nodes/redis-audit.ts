@@ -1,0 +1,127 @@
+// What is checked of a server when it is connected. Source: PROTOCOL.md section 11.
+import type { World } from '../core/lock-node.js';
+import type { Milliseconds } from '../core/units.js';
+
+/** A server's clock against ours, and by how much the measurement may be wrong. */
+export interface ClockReading {
+  /** Node clock minus own wall clock. */
+  readonly offset: Milliseconds;
+  readonly error: Milliseconds;
+}
+
+/** What a server says of itself, or of which nothing is known where INFO is denied. */
+export interface ServerFacts {
+  readonly role: string | undefined;
+  readonly runId: string | undefined;
+  readonly evictionPolicy: string | undefined;
+  readonly replicaCount: number;
+  readonly isAppendOnly: boolean;
+}
+
+/** What an audit found: why the node must not vote, or what the operator should know. */
+export interface Verdict {
+  readonly refusal: string | null;
+  readonly findings: readonly string[];
+}
+
+/** What the nodes of one set know of each other while they are connected. */
+export class NodePeers {
+  readonly #connected = new Map<string, { runId: string | undefined; clock: ClockReading }>();
+  readonly #duplicates = new Set<string>();
+
+  /** The names of nodes that turned out to be the same server as another one. */
+  get duplicates(): ReadonlySet<string> {
+    return this.#duplicates;
+  }
+
+  /** Notes a connected node, unless it is a server process noted already: returns its name. */
+  admit(name: string, runId: string | undefined, clock: ClockReading): string | null {
+    const twin = this.#others(name).find(([, peer]) => peer.runId === runId)?.[0];
+    if (twin !== undefined && runId !== undefined) {
+      this.#duplicates.add(name);
+      return twin;
+    }
+    this.#duplicates.delete(name);
+    this.#connected.set(name, { runId, clock });
+    return null;
+  }
+
+  /** Forgets a node whose connection ended. */
+  leave(name: string): void {
+    this.#connected.delete(name);
+  }
+
+  /** The other nodes whose clocks surely differ from this one by more than `limit`. */
+  apart(name: string, clock: ClockReading, limit: Milliseconds): string[] {
+    const isApart = (peer: ClockReading): boolean =>
+      Math.abs(peer.offset - clock.offset) - peer.error - clock.error > limit;
+    return this.#others(name).flatMap(([other, peer]) => (isApart(peer.clock) ? [other] : []));
+  }
+
+  #others(name: string): [string, { runId: string | undefined; clock: ClockReading }][] {
+    return [...this.#connected].filter(([other]) => other !== name);
+  }
+}
+
+/** Reads the reply of INFO; null (denied) leaves everything unknown. */
+export function factsOf(info: string | null): ServerFacts {
+  const lines = (info ?? '').split('\r\n').map((line) => line.split(':', 2));
+  const fields = new Map(lines.map(([field = '', value = '']) => [field, value]));
+  return {
+    role: fields.get('role'),
+    runId: fields.get('run_id'),
+    evictionPolicy: fields.get('maxmemory_policy'),
+    replicaCount: Number(fields.get('connected_slaves') ?? 0),
+    isAppendOnly: fields.get('aof_enabled') === '1',
+  };
+}
+
+/** Judges a connected server by what it says of itself and by its peers, which learn of it. */
+export function judge(
+  node: { readonly name: string; readonly isPersistent: boolean },
+  facts: ServerFacts,
+  clock: ClockReading,
+  peers: NodePeers,
+  world: World,
+): Verdict {
+  const twin = peers.admit(node.name, facts.runId, clock);
+  if (twin !== null) return refuse(`It is the same server as ${twin}: one server is one node.`);
+  if (facts.role === undefined) return { refusal: null, findings: [INFO_DENIED] };
+  if (facts.role !== 'master') return refuse(`It is a ${facts.role}, and a node is a master.`);
+  const limit = world.clockSkewMax / 2;
+  const clocks = peers
+    .apart(node.name, clock, limit)
+    .map((other) => `Its clock and that of ${other} differ by more than ${limit} ms.`);
+  return { refusal: null, findings: [...configuration(node, facts), ...clocks] };
+}
+
+function configuration(
+  node: { readonly isPersistent: boolean },
+  { evictionPolicy, replicaCount, isAppendOnly }: ServerFacts,
+): string[] {
+  const findings: string[] = [];
+  if (evictionPolicy !== undefined && evictionPolicy !== 'noeviction') {
+    findings.push(
+      `Its maxmemory-policy is ${evictionPolicy}: it may evict a lock that is held. ` +
+        'Set noeviction.',
+    );
+  }
+  if (replicaCount > 0) {
+    findings.push(
+      `It has ${replicaCount} connected replica(s): after a failover its votes do not count ` +
+        'for a while.',
+    );
+  }
+  if (node.isPersistent && !isAppendOnly) {
+    findings.push('It is declared persistent, and its append-only file is off.');
+  }
+  return findings;
+}
+
+function refuse(refusal: string): Verdict {
+  return { refusal, findings: [refusal] };
+}
+
+const INFO_DENIED =
+  'INFO is denied: nobody can tell whether it is a master, evicts keys, or is the same server as ' +
+  'another node. Grant +info.';

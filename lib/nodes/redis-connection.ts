@@ -1,0 +1,99 @@
+// One connection to one server, from its birth to its end.
+//
+// Every answer belongs to the connection that its command was written on: the client below never
+// reconnects, each connection is a new object, and what is unanswered when it ends is answered
+// here and then, with "nobody knows". A later word from ioredis about it is ignored.
+import type { Redis } from 'ioredis';
+
+import type { Environment } from '../core/environment.js';
+import type { FailedAnswer } from '../core/lock-node.js';
+import type { Milliseconds } from '../core/units.js';
+import { lostOutcome, outcomeOfError, unsentOutcome } from './redis-outcomes.js';
+
+/** Takes a command's reply, or why there is none. */
+export type OnReply = (failure: FailedAnswer | null, reply: unknown) => void;
+
+/** Is told how a connection fares: `ready` at most once, `ended` exactly once. */
+export interface ConnectionListener {
+  ready(connection: RedisConnection): void;
+  ended(connection: RedisConnection, reason: FailedAnswer): void;
+}
+
+interface Unanswered {
+  readonly sentAt: Milliseconds;
+  readonly onReply: OnReply;
+}
+
+/** A client for one connection: it calls back once per command, and never before returning. */
+export class RedisConnection {
+  readonly #client: Redis;
+  readonly #environment: Environment;
+  readonly #listener: ConnectionListener;
+  // In the order of writing, which is the order of the answers.
+  readonly #unanswered = new Set<Unanswered>();
+  #lastError: FailedAnswer | null = null;
+  #hasEnded = false;
+
+  constructor(client: Redis, environment: Environment, listener: ConnectionListener) {
+    this.#client = client;
+    this.#environment = environment;
+    this.#listener = listener;
+    client.on('error', (error: Error) => this.#onError(error));
+    client.once('ready', () => {
+      if (!this.#hasEnded) listener.ready(this);
+    });
+    client.once('end', () => this.end(this.#lastError ?? lostOutcome('connection closed')));
+  }
+
+  /** When the oldest unanswered command was written; null when there is none. */
+  get silentSince(): Milliseconds | null {
+    for (const { sentAt } of this.#unanswered) return sentAt;
+    return null;
+  }
+
+  /** Writes a command. On a connection that has ended nothing is sent. */
+  call(command: string, args: readonly (string | number)[], onReply: OnReply): void {
+    if (this.#hasEnded) {
+      queueMicrotask(() => onReply(unsentOutcome('connection closed'), null));
+      return;
+    }
+    const unanswered = { sentAt: this.#environment.now(), onReply };
+    this.#unanswered.add(unanswered);
+    void this.#client.call(command, [...args], (error, reply) => {
+      if (!this.#unanswered.delete(unanswered)) return;
+      if (error) onReply(failureOf(error), null);
+      else onReply(null, reply ?? null);
+    });
+  }
+
+  /** Ends the connection at once, without a word to the server. */
+  end(reason: FailedAnswer): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    // On a client that has ended, this would start a timer that nothing clears.
+    if (this.#client.status !== 'end') this.#client.disconnect();
+    // A hung server never answers the end of the stream. There is none before the connecting.
+    (this.#client.stream as Redis['stream'] | undefined)?.destroy();
+    const unanswered = [...this.#unanswered];
+    this.#unanswered.clear();
+    for (const { onReply } of unanswered) onReply(lostOutcome(reason.message), null);
+    this.#listener.ended(this, reason);
+  }
+
+  #onError(error: Error): void {
+    this.#lastError = failureOf(error);
+    // An error reply here is one to the greeting: password, user or database were refused. With
+    // some of them ioredis would go on, on database 0.
+    if (isReply(error)) this.end(this.#lastError);
+  }
+}
+
+function failureOf(error: Error): FailedAnswer {
+  if (isReply(error)) return outcomeOfError(error.message);
+  // The message of an AggregateError (one per address of a host) is empty.
+  return lostOutcome(error.message || ('code' in error ? String(error.code) : error.name));
+}
+
+function isReply(error: Error): boolean {
+  return error.name === 'ReplyError';
+}

@@ -1,0 +1,220 @@
+// Keeps one server connected: connects, audits, watches for silence, connects anew.
+import type { Environment, TimerHandle } from '../core/environment.js';
+import type { FailedAnswer, World } from '../core/lock-node.js';
+import type { Milliseconds } from '../core/units.js';
+import type { NodeHealth } from './node-health.js';
+import { factsOf, judge, type ClockReading, type NodePeers } from './redis-audit.js';
+import { RedisConnection, type ConnectionListener, type OnReply } from './redis-connection.js';
+import { isReadOnly, isUnknownScript, lostOutcome, unsentOutcome } from './redis-outcomes.js';
+import {
+  certifyArguments,
+  readCertified,
+  scripts,
+  type Certified,
+  type RedisScript,
+  type ScriptArguments,
+} from './redis-scripts.js';
+import type { RedisTarget } from './redis-target.js';
+
+/** What a link needs to know. */
+export interface LinkSettings {
+  readonly target: RedisTarget;
+  readonly isPersistent: boolean;
+  readonly world: World;
+  /** A command unanswered for longer suspends the node: nothing more is sent. */
+  readonly suspendAfter: Milliseconds;
+  /** A command, or a greeting, unanswered for longer ends the connection. */
+  readonly stallTimeout: Milliseconds;
+  readonly environment: Environment;
+  readonly health: NodeHealth;
+  readonly peers: NodePeers;
+  /** The connection takes commands, for the first time or again; called before any other may. */
+  readonly onUsable: (connection: RedisConnection) => void;
+}
+
+/** A server as it is reached now: by one connection at a time, or not at all. */
+export class RedisLink implements ConnectionListener {
+  readonly #settings: LinkSettings;
+  #connection: RedisConnection | null = null;
+  #isAudited = false;
+  #isClosed = false;
+  // One at a time: until the connection is audited, for the next look at its silence, or until
+  // the next attempt to connect.
+  #timer: TimerHandle = null;
+  #failureCount = 0;
+
+  constructor(settings: LinkSettings) {
+    this.#settings = settings;
+    this.#connect();
+  }
+
+  /** The connection, if commands may be sent now. */
+  usable(): RedisConnection | null {
+    const connection = this.#connection;
+    if (connection === null || !this.#isAudited || this.#isClosed) return null;
+    const silence = this.#silenceOf(connection);
+    if (silence <= this.#settings.suspendAfter) return connection;
+    this.#settings.health.suspended(silence);
+    return null;
+  }
+
+  /**
+   * Runs a script. Where the server does not know it, its text is sent once, on the same
+   * connection, unless `isSettled`: an acquisition that ran after its release would be a ghost.
+   */
+  run(
+    connection: RedisConnection,
+    script: RedisScript,
+    args: ScriptArguments,
+    isSettled: () => boolean,
+    onReply: OnReply,
+  ): void {
+    const finish: OnReply = (failure, reply) => {
+      onReply(failure, reply);
+      this.#onAnswer(connection, failure);
+    };
+    connection.call('evalsha', [script.sha, ...args], (failure, reply) => {
+      const isRepeated = failure !== null && isUnknownScript(failure) && !isSettled();
+      if (isRepeated) connection.call('eval', [script.text, ...args], finish);
+      else finish(failure, reply);
+    });
+    this.#timer ??= this.#startWatch(this.#settings.suspendAfter);
+  }
+
+  /** Sends what was written before, waits `limit` ms for its answers, and ends for good. */
+  async close(limit: Milliseconds): Promise<void> {
+    const { environment } = this.#settings;
+    const connection = this.usable();
+    this.#isClosed = true;
+    if (connection !== null) {
+      await new Promise<void>((resolve) => {
+        const timer = environment.startTimer(limit, resolve, true);
+        connection.call('quit', [], () => {
+          environment.stopTimer(timer);
+          resolve();
+        });
+      });
+    }
+    this.#connection?.end(lostOutcome('closed'));
+    environment.stopTimer(this.#timer);
+  }
+
+  /** @internal Called by the connection. */
+  ready(connection: RedisConnection): void {
+    const { environment, target, world, isPersistent } = this.#settings;
+    const askedAt = environment.now();
+    let certified: Certified | null = null;
+    let clock: ClockReading = { offset: 0, error: Infinity };
+    // First and alone: the node's quarantine begins when it is seen, not when it is asked to vote.
+    const certifyArgs = certifyArguments(world, isPersistent);
+    connection.call('eval', [scripts.certify.text, ...certifyArgs], (failure, reply) => {
+      certified = failure === null ? readCertified(reply) : null;
+      if (certified === null) {
+        connection.end(failure ?? lostOutcome(`${target.name} answered oddly`));
+        return;
+      }
+      const error = (environment.now() - askedAt) / 2;
+      const offset = certified.nodeTime / 1_000 - (environment.wallClock() - error);
+      clock = { offset, error };
+    });
+    // Where this is not allowed, NOSCRIPT is the answer to the first use.
+    for (const { text } of [scripts.acquire, scripts.extend, scripts.release, scripts.inspect]) {
+      connection.call('script', ['load', text], () => undefined);
+    }
+    connection.call('info', [], (failure, reply) => {
+      if (connection !== this.#connection || certified === null) return;
+      if (failure !== null && !failure.isMisconfiguration) connection.end(failure);
+      else this.#audit(connection, certified, clock, typeof reply === 'string' ? reply : null);
+    });
+  }
+
+  /** @internal Called by the connection. */
+  ended(_connection: RedisConnection, reason: FailedAnswer): void {
+    const { environment, health, peers, target } = this.#settings;
+    environment.stopTimer(this.#timer);
+    this.#connection = null;
+    this.#isAudited = false;
+    peers.leave(target.name);
+    if (this.#isClosed) return;
+    health.unavailable(reason);
+    // Random, so that the processes of an application do not come back all at once.
+    const delay = Math.min(RETRY_MAX, RETRY_MIN * 2 ** this.#failureCount);
+    this.#failureCount += 1;
+    const connect = (): void => this.#connect();
+    this.#timer = environment.startTimer(delay * (0.5 + environment.random()), connect, false);
+  }
+
+  #connect(): void {
+    const { environment, stallTimeout, target } = this.#settings;
+    const connection = new RedisConnection(target.connect(), environment, this);
+    this.#connection = connection;
+    const onStall = (): void =>
+      connection.end(lostOutcome(`not connected and audited within ${stallTimeout} ms`));
+    this.#timer = environment.startTimer(stallTimeout, onStall, false);
+  }
+
+  #audit(
+    connection: RedisConnection,
+    certified: Certified,
+    clock: ClockReading,
+    info: string | null,
+  ): void {
+    const { environment, health, isPersistent, onUsable, peers, target, world } = this.#settings;
+    const facts = factsOf(info);
+    const node = { name: target.name, isPersistent };
+    const { refusal, findings } = judge(node, facts, clock, peers, world);
+    if (refusal !== null) {
+      connection.end(unsentOutcome(refusal, true));
+      return;
+    }
+    environment.stopTimer(this.#timer);
+    this.#timer = null;
+    this.#isAudited = true;
+    this.#failureCount = 0;
+    onUsable(connection);
+    health.heard(certified.nodeTime);
+    health.up(certified.isOriginKnown ? findings : [...findings, ORIGIN_UNKNOWN]);
+    health.quarantined(certified.quarantineRemaining);
+  }
+
+  #onAnswer(connection: RedisConnection, failure: FailedAnswer | null): void {
+    if (failure !== null && isReadOnly(failure)) connection.end(failure);
+    const { health, onUsable } = this.#settings;
+    if (health.state !== 'suspended' || this.usable() !== connection) return;
+    onUsable(connection);
+    health.resumed();
+  }
+
+  #silenceOf(connection: RedisConnection): Milliseconds {
+    const now = this.#settings.environment.now();
+    return now - (connection.silentSince ?? now);
+  }
+
+  #startWatch(delay: Milliseconds): TimerHandle {
+    return this.#settings.environment.startTimer(delay, () => this.#watch(), false);
+  }
+
+  // One timer per silence, not per command: it looks at the oldest, and again when that one,
+  // or the oldest by then, would be due.
+  #watch(): void {
+    const { health, stallTimeout, suspendAfter } = this.#settings;
+    const connection = this.#connection;
+    this.#timer = null;
+    if (connection?.silentSince == null) return;
+    const silence = this.#silenceOf(connection);
+    if (silence >= stallTimeout) {
+      connection.end(lostOutcome(`silent for ${Math.round(silence)} ms`));
+      return;
+    }
+    if (silence > suspendAfter) health.suspended(silence);
+    const next = silence > suspendAfter ? stallTimeout : Math.min(suspendAfter + 1, stallTimeout);
+    this.#timer = this.#startWatch(next - silence);
+  }
+}
+
+const ORIGIN_UNKNOWN =
+  'INFO is denied inside scripts: a restart from an old snapshot or a failover goes unnoticed. ' +
+  'Grant +info.';
+
+const RETRY_MIN: Milliseconds = 50;
+const RETRY_MAX: Milliseconds = 2_000;

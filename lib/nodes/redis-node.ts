@@ -1,0 +1,171 @@
+import type { Environment } from '../core/environment.js';
+import type {
+  AcquireAnswer,
+  ExtendAnswer,
+  FailedAnswer,
+  InspectAnswer,
+  LockNode,
+  NodeStatus,
+  OwnerRequest,
+  ReleaseAnswer,
+  World,
+} from '../core/lock-node.js';
+import type { RedlockObserver } from '../core/observer.js';
+import { nodeTimeoutOf, type ResolvedOptions } from '../core/options.js';
+import type { Milliseconds } from '../core/units.js';
+import { NodeHealth } from './node-health.js';
+import { PendingReleases, type PendingRelease } from './pending-releases.js';
+import type { NodePeers } from './redis-audit.js';
+import type { OnReply, RedisConnection } from './redis-connection.js';
+import { RedisLink } from './redis-link.js';
+import {
+  inspectArguments,
+  ownerArguments,
+  readAcquired,
+  readExtended,
+  readInspected,
+  readReleased,
+  scripts,
+  type RedisScript,
+} from './redis-scripts.js';
+import type { RedisTarget } from './redis-target.js';
+
+/** What a {@link RedisNode} needs beside its server. */
+export interface RedisNodeSettings {
+  /** The server keeps every acknowledged write over restarts, and never fails over. */
+  readonly isPersistent: boolean;
+  readonly options: ResolvedOptions;
+  readonly environment: Environment;
+  readonly observer: RedlockObserver;
+  /** Shared by the nodes of one set. */
+  readonly peers: NodePeers;
+}
+
+/**
+ * A Redis or Valkey master, over a connection of its own. An operation on a node that is not
+ * connected, or silent for too long, fails at once and nothing is sent; only releases are kept.
+ * It connects, and connects anew, by itself until it is closed.
+ */
+export class RedisNode implements LockNode {
+  readonly name: string;
+  readonly #isPersistent: boolean;
+  readonly #health: NodeHealth;
+  readonly #releases: PendingReleases<RedisConnection>;
+  readonly #link: RedisLink;
+  readonly #closeTimeout: Milliseconds;
+  #closing: Promise<void> | null = null;
+
+  constructor(target: RedisTarget, settings: RedisNodeSettings) {
+    const { environment, isPersistent, observer, options, peers } = settings;
+    const nodeTimeout = nodeTimeoutOf(options, options.ttl);
+    this.name = target.name;
+    this.#isPersistent = isPersistent;
+    this.#closeTimeout = nodeTimeout;
+    this.#health = new NodeHealth(target.name, environment, observer);
+    this.#releases = new PendingReleases(environment);
+    this.#link = new RedisLink({
+      target,
+      isPersistent,
+      world: options.world,
+      suspendAfter: 2 * nodeTimeout,
+      stallTimeout: options.stallTimeout,
+      environment,
+      health: this.#health,
+      peers,
+      onUsable: (connection) => this.#sendPending(connection),
+    });
+  }
+
+  acquire(request: OwnerRequest, onAnswer: (answer: AcquireAnswer) => void): void {
+    this.#askForOwner(scripts.acquire, request, (failure, reply) => {
+      const answer = failure ?? readAcquired(reply);
+      if ('nodeTime' in answer && answer.nodeTime > 0) this.#health.heard(answer.nodeTime);
+      if (answer.vote === 'quarantined') this.#health.quarantined(answer.remaining);
+      onAnswer(answer);
+    });
+  }
+
+  extend(request: OwnerRequest, onAnswer: (answer: ExtendAnswer) => void): void {
+    this.#askForOwner(scripts.extend, request, (failure, reply) =>
+      onAnswer(failure ?? readExtended(reply)),
+    );
+  }
+
+  release(request: OwnerRequest, onAnswer: (answer: ReleaseAnswer) => void): void {
+    const connection = this.#link.usable();
+    const release = this.#releases.add(request, connection);
+    if (connection === null) this.#answerUnsent(onAnswer);
+    else this.#sendRelease(connection, release, onAnswer);
+  }
+
+  inspect(world: World, resource: string, onAnswer: (answer: InspectAnswer) => void): void {
+    const connection = this.#link.usable();
+    if (connection === null) {
+      this.#answerUnsent(onAnswer);
+      return;
+    }
+    const args = inspectArguments(world, resource);
+    this.#link.run(connection, scripts.inspect, args, never, (failure, reply) =>
+      onAnswer(failure ?? readInspected(reply)),
+    );
+  }
+
+  status(): NodeStatus {
+    return this.#health.status();
+  }
+
+  /** Resolves when the node is up, or known not to be, for the first time. Never rejects. */
+  get firstOutcome(): Promise<void> {
+    return this.#health.firstOutcome;
+  }
+
+  /**
+   * Sends what was asked for, waits for the answers (at most the `nodeTimeout`) and disconnects.
+   * What is still unanswered then fails; later operations fail at once.
+   */
+  close(): Promise<void> {
+    this.#closing ??= this.#link.close(this.#closeTimeout).then(() => this.#health.close());
+    return this.#closing;
+  }
+
+  #askForOwner(script: RedisScript, request: OwnerRequest, onReply: OnReply): void {
+    const connection = this.#link.usable();
+    if (connection === null) {
+      this.#answerUnsent((failure) => onReply(failure, null));
+      return;
+    }
+    const isReleased = (): boolean => this.#releases.has(request.ownerId);
+    const args = ownerArguments(request, this.#isPersistent);
+    this.#link.run(connection, script, args, isReleased, onReply);
+  }
+
+  #sendRelease(
+    connection: RedisConnection,
+    release: PendingRelease<RedisConnection>,
+    onAnswer: (answer: ReleaseAnswer) => void,
+  ): void {
+    release.sentOn = connection;
+    const args = ownerArguments(release.request, this.#isPersistent);
+    this.#link.run(connection, scripts.release, args, never, (failure, reply) => {
+      const answer = failure ?? readReleased(reply);
+      if (answer.vote === 'done') this.#releases.confirm(release);
+      onAnswer(answer);
+    });
+  }
+
+  // Who asked for them was answered long ago.
+  #sendPending(connection: RedisConnection): void {
+    for (const release of this.#releases.dueOn(connection)) {
+      this.#sendRelease(connection, release, () => undefined);
+    }
+  }
+
+  #answerUnsent(onAnswer: (answer: FailedAnswer) => void): void {
+    const { failure } = this.#health;
+    queueMicrotask(() => onAnswer(failure));
+  }
+}
+
+function never(): boolean {
+  return false;
+}

@@ -1,0 +1,298 @@
+// The Lua texts that run on a Redis node, and what their replies mean.
+//
+// Each operation is a Lua function over a slice of KEYS, so that a script may run one of them or
+// many in a loop. The order of writes matters: Redis refuses a script for want of memory, of
+// replicas or of the right to write only at its first write. That one is the lock's key, so a
+// refused acquisition leaves nothing behind; the certificate comes last.
+// Numbers of microseconds travel and are stored as digits: `tostring` rounds to 14 of them.
+// eslint-disable-next-line no-restricted-imports -- a hash of constants, no randomness
+import { createHash } from 'node:crypto';
+
+import type {
+  AcquireAnswer,
+  ExtendAnswer,
+  FailedAnswer,
+  InspectAnswer,
+  OwnerRequest,
+  ReleaseAnswer,
+  World,
+} from '../core/lock-node.js';
+import type { Microseconds, Milliseconds } from '../core/units.js';
+
+/** A script, and the name under which a server keeps it. */
+export interface RedisScript {
+  readonly text: string;
+  readonly sha: string;
+}
+
+/**
+ * What every script begins with: the world's numbers and the node's time.
+ * ARGV: S in ms, R in ms ('0': no fencing), M in ms (0: no quarantine), '1' for a persistent node.
+ * KEYS: the certificate, then the keys of each operation: its locks, and with fencing as many
+ * fence records.
+ */
+const WORLD = `
+local skew = tonumber(ARGV[1]) * 1000
+local retention = ARGV[2]
+local quarantine = tonumber(ARGV[3]) * 1000
+local isPersistent = ARGV[4] == '1'
+local isFenced = retention ~= '0'
+
+local function readClock()
+  local time = redis.call('TIME')
+  return time[1] * 1000000 + time[2]
+end
+
+local now = 0
+if isFenced or quarantine > 0 then now = readClock() end
+
+-- The highest token that is too small for all of these fence records.
+local function lowestRefused(first, last)
+  local low = now - skew
+  for i = first, last do
+    local recorded = tonumber(redis.call('GET', KEYS[i]) or '0')
+    if recorded > low then low = recorded end
+  end
+  return low
+end
+`;
+
+/**
+ * The birth certificate, PROTOCOL.md section 9: for how many µs the votes do not count yet, the
+ * certificate to write if there is none that is valid, and whether INFO may be asked here.
+ */
+const CERTIFICATE = `
+local function readCertificate()
+  if quarantine == 0 then return 0, nil, true end
+  local info = redis.pcall('INFO', 'replication')
+  local replid = type(info) == 'string' and string.match(info, 'master_replid:(%x+)')
+  local known, digits = string.match(redis.call('GET', KEYS[1]) or '', '^(.*):(%d+)$')
+  local birth = tonumber(digits or '')
+  local isForeign = replid and replid ~= known and not isPersistent
+  if not birth or isForeign or birth > now + 1000000 then
+    return quarantine, (replid or '?') .. ':' .. string.format('%.0f', now), replid
+  end
+  return math.max(0, quarantine - (now - birth)), nil, replid
+end
+
+-- Without memory for it the node has no certificate, and stays quarantined: no error.
+local function writeCertificate(certificate)
+  if certificate then redis.pcall('SET', KEYS[1], certificate) end
+end
+
+-- What a vote is worth while the node is, or is not, quarantined.
+local function counted(answer, uncounted)
+  if answer[1] == 'granted' and uncounted > 0 then
+    return {'quarantined', now, math.ceil(uncounted / 1000)}
+  end
+  return answer
+end
+`;
+
+const ACQUIRE = `
+local function acquire(first, count, owner, token, ttl)
+  local last, owned = first + count - 1, 0
+  for i = first, last do
+    local holder = redis.call('GET', KEYS[i])
+    if holder == owner then
+      owned = owned + 1
+    elseif holder then
+      return {'taken', now, redis.call('PTTL', KEYS[i])}
+    end
+  end
+  if owned == count then return {'granted', now} end
+  if isFenced then
+    local proposed, low = tonumber(token), lowestRefused(last + 1, last + count)
+    if proposed <= low then return {'stale', now, low} end
+    if proposed > math.max(now + skew, low + 1) then return {'ahead', now, low} end
+  end
+  for i = first, last do redis.call('SET', KEYS[i], owner, 'PX', ttl) end
+  if isFenced then
+    for i = last + 1, last + count do redis.call('SET', KEYS[i], token, 'PX', retention) end
+  end
+  return {'granted', now}
+end
+`;
+
+const EXTEND = `
+-- Creates a key that is gone. Memory may be full: then it stays gone, and the vote is the same.
+local function restore(key, fence, owner, token, ttl)
+  local answer = redis.pcall('SET', key, owner, 'PX', ttl)
+  if not isFenced or answer.err then return end
+  if tonumber(token) > tonumber(redis.call('GET', fence) or '0') then
+    redis.pcall('SET', fence, token, 'PX', retention)
+  end
+end
+
+local function extend(first, count, owner, token, ttl)
+  local last, isWhole = first + count - 1, true
+  for i = first, last do
+    local holder = redis.call('GET', KEYS[i])
+    if holder and holder ~= owner then return {'revoked', now} end
+  end
+  for i = first, last do
+    local left = redis.call('PTTL', KEYS[i])
+    if left == -2 then
+      isWhole = false
+      restore(KEYS[i], KEYS[i + count], owner, token, ttl)
+    elseif left >= 0 and left < tonumber(ttl) then
+      redis.call('PEXPIRE', KEYS[i], ttl)
+    end
+  end
+  return {isWhole and 'granted' or 'revoked', now}
+end
+`;
+
+const RELEASE = `
+local function release(first, count, owner, token)
+  local last, deleted = first + count - 1, 0
+  for i = first, last do
+    if redis.call('GET', KEYS[i]) == owner then
+      deleted = deleted + redis.call('DEL', KEYS[i])
+    end
+  end
+  -- All deleted: the acquisition has been here, and its token is on record.
+  if deleted == count or not isFenced then return {'done', now} end
+  local proposed = tonumber(token)
+  if lowestRefused(last + 1, last + count) < proposed and proposed <= now + skew then
+    for i = last + 1, last + count do
+      redis.pcall('SET', KEYS[i], token, 'PX', retention)
+    end
+  end
+  return {'done', now}
+end
+`;
+
+/** ARGV of a script that runs one operation, after the world's: owner, token, ttl, count. */
+const ONE = `2, tonumber(ARGV[8]), ARGV[5], ARGV[6], ARGV[7]`;
+
+/** What a node is asked, as scripts. `certify` is the certificate step alone. */
+export const scripts = {
+  acquire: script(`${WORLD}${CERTIFICATE}${ACQUIRE}
+local uncounted, certificate = readCertificate()
+local answer = acquire(${ONE})
+writeCertificate(certificate)
+return counted(answer, uncounted)`),
+
+  extend: script(`${WORLD}${CERTIFICATE}${EXTEND}
+local uncounted, certificate = readCertificate()
+local answer = extend(${ONE})
+writeCertificate(certificate)
+return counted(answer, uncounted)`),
+
+  release: script(`${WORLD}${RELEASE}
+return release(${ONE})`),
+
+  inspect: script(`return {redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1])}`),
+
+  certify: script(`${WORLD}${CERTIFICATE}
+now = readClock()
+local uncounted, certificate, replid = readCertificate()
+writeCertificate(certificate)
+return {now, math.ceil(uncounted / 1000), replid and 1 or 0}`),
+} as const;
+
+/** What a script is called with after its text or hash: the number of keys, the keys, ARGV. */
+export type ScriptArguments = readonly (string | number)[];
+
+/** The arguments of `acquire`, `extend` and `release`. */
+export function ownerArguments(request: OwnerRequest, isPersistent: boolean): ScriptArguments {
+  const { world, resources, ownerId, token, ttl } = request;
+  const locks = resources.map((resource) => lockKey(world, resource));
+  const fences = world.fencing ? resources.map((resource) => fenceKey(world, resource)) : [];
+  const keys = [certificateKey(world), ...locks, ...fences];
+  const own = [ownerId, token, ttl, resources.length];
+  return [keys.length, ...keys, ...worldArguments(world, isPersistent), ...own];
+}
+
+/** The arguments of `certify`. */
+export function certifyArguments(world: World, isPersistent: boolean): ScriptArguments {
+  return [1, certificateKey(world), ...worldArguments(world, isPersistent)];
+}
+
+/** The arguments of `inspect`. */
+export function inspectArguments(world: World, resource: string): ScriptArguments {
+  return [1, lockKey(world, resource)];
+}
+
+/** What `certify` says. */
+export interface Certified {
+  readonly nodeTime: Microseconds;
+  /** For how long the node's votes do not count yet. */
+  readonly quarantineRemaining: Milliseconds;
+  /** False where scripts may not ask INFO, so that only the certificate's own age speaks. */
+  readonly isOriginKnown: boolean;
+}
+
+/** Reads what `certify` answered. Null where it makes no sense. */
+export function readCertified(reply: unknown): Certified | null {
+  if (!Array.isArray(reply)) return null;
+  const [nodeTime, quarantineRemaining, origin] = reply as unknown[];
+  if (typeof nodeTime !== 'number' || typeof quarantineRemaining !== 'number') return null;
+  return { nodeTime, quarantineRemaining, isOriginKnown: origin === 1 };
+}
+
+/** Reads what `acquire` answered. */
+export function readAcquired(reply: unknown): AcquireAnswer {
+  const [vote, nodeTime, figure] = parts(reply);
+  if (vote === 'granted') return { vote, nodeTime };
+  if (vote === 'taken' || vote === 'quarantined') return { vote, remaining: figure };
+  if (vote === 'stale' || vote === 'ahead') {
+    return { vote: 'stale', isAhead: vote === 'ahead', low: figure, nodeTime };
+  }
+  return oddReply(reply);
+}
+
+/** Reads what `extend` answered. */
+export function readExtended(reply: unknown): ExtendAnswer {
+  const [vote] = parts(reply);
+  return vote === 'granted' || vote === 'quarantined' || vote === 'revoked'
+    ? { vote }
+    : oddReply(reply);
+}
+
+/** Reads what `release` answered. */
+export function readReleased(reply: unknown): ReleaseAnswer {
+  return parts(reply)[0] === 'done' ? { vote: 'done' } : oddReply(reply);
+}
+
+/** Reads what `inspect` answered. */
+export function readInspected(reply: unknown): InspectAnswer {
+  if (!Array.isArray(reply)) return oddReply(reply);
+  const [ownerId, remaining] = reply as unknown[];
+  if (ownerId === null) return { vote: 'found', ownerId, remaining: 0 };
+  if (typeof ownerId !== 'string' || typeof remaining !== 'number') return oddReply(reply);
+  return { vote: 'found', ownerId, remaining };
+}
+
+function parts(reply: unknown): readonly [string, number, number] {
+  if (!Array.isArray(reply)) return ['', 0, 0];
+  const [vote, nodeTime, figure] = reply as unknown[];
+  return [String(vote), Number(nodeTime ?? 0), Number(figure ?? 0)];
+}
+
+function oddReply(reply: unknown): FailedAnswer {
+  const message = `An odd reply: ${JSON.stringify(reply).slice(0, 80)}`;
+  return { vote: 'failed', mayHold: true, isMisconfiguration: false, message };
+}
+
+function worldArguments(world: World, isPersistent: boolean): (string | number)[] {
+  const retention = world.fencing ? world.fenceRetention : 0;
+  return [world.clockSkewMax, retention, world.quarantine, isPersistent ? '1' : '0'];
+}
+
+function lockKey(world: World, resource: string): string {
+  return world.keyPrefix + resource;
+}
+
+function fenceKey(world: World, resource: string): string {
+  return `${world.keyPrefix}redlock:fence:${resource}`;
+}
+
+function certificateKey(world: World): string {
+  return `${world.keyPrefix}redlock:node`;
+}
+
+function script(text: string): RedisScript {
+  return { text, sha: createHash('sha1').update(text).digest('hex') };
+}

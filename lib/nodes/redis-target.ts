@@ -1,0 +1,164 @@
+// What names a server: a URL, ioredis options, or an ioredis client of the application.
+import { Redis, type RedisOptions } from 'ioredis';
+
+/** Options of ioredis, with what we ask of them. */
+export type { RedisOptions };
+
+/** An ioredis client, of any copy of ioredis 5 or 6: recognised by its shape. */
+export interface RedisClient {
+  readonly options: RedisOptions;
+  readonly isCluster?: boolean;
+  duplicate(override?: RedisOptions): Redis;
+}
+
+/** Where a node's server is, and how to connect to it. */
+export interface RedisTarget {
+  /** `redis://host:port/db`, without credentials. */
+  readonly name: string;
+  /** The same for two entries that name one server: another database is no other server. */
+  readonly identity: string;
+  /** Makes a client that connects once, and never again. */
+  connect(): Redis;
+}
+
+/**
+ * Reads a `redis://` or `rediss://` URL: user, password, host, port, database, and `family`.
+ * @throws TypeError that does not repeat the URL, as it may hold a password.
+ */
+export function targetOfUrl(url: string, keyPrefix: string, origin: string): RedisTarget {
+  return targetOfOptions(optionsOfUrl(url, origin), keyPrefix, origin);
+}
+
+/**
+ * Takes ioredis options. Those that could send a command twice or late are overruled.
+ * @throws TypeError where they hold a `keyPrefix` that differs from ours.
+ */
+export function targetOfOptions(
+  options: RedisOptions,
+  keyPrefix: string,
+  origin: string,
+): RedisTarget {
+  checkKeyPrefix(options, keyPrefix, origin);
+  return {
+    ...addressOf(options),
+    connect: () => new Redis({ connectionName: 'nestjs-locked', ...options, ...lockConnection }),
+  };
+}
+
+/**
+ * Takes the address and the options of an application's client, not its connection: that one may
+ * queue and repeat commands. The client is left alone.
+ * @throws TypeError where it has a `keyPrefix` that differs from ours.
+ */
+export function targetOfClient(
+  client: RedisClient,
+  keyPrefix: string,
+  origin: string,
+): RedisTarget {
+  checkKeyPrefix(client.options, keyPrefix, origin);
+  return {
+    ...addressOf(client.options),
+    connect: () => client.duplicate(lockConnection),
+  };
+}
+
+/**
+ * A command that its caller has given up must not run later: nothing is queued, repeated or
+ * carried over to another connection. One client is one connection; reconnecting is ours.
+ */
+const lockConnection = {
+  lazyConnect: false,
+  enableOfflineQueue: false,
+  autoResendUnfulfilledCommands: false,
+  // 0: what is outstanding fails with its connection. null would keep it for the next.
+  maxRetriesPerRequest: 0,
+  retryStrategy: () => null,
+  sentinelRetryStrategy: () => null,
+  reconnectOnError: null,
+  failoverDetector: false,
+  // Against a hung server ioredis' own check never ends; ours has a limit.
+  enableReadyCheck: false,
+  // A timed-out command still runs when the server resumes: the deadline is the core's.
+  commandTimeout: undefined,
+  enableAutoPipelining: false,
+  autoResubscribe: false,
+  monitor: false,
+  readOnly: false,
+  stringNumbers: false,
+  // Replies alike with ioredis 5 and 6.
+  protocol: 2,
+  replyMapping: 'legacy',
+  // Ours is in the keys already.
+  keyPrefix: '',
+} as const satisfies RedisOptions;
+
+function optionsOfUrl(text: string, origin: string): RedisOptions {
+  const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(text)?.[1]?.toLowerCase();
+  if (scheme !== 'redis' && scheme !== 'rediss') {
+    const found = scheme === undefined ? 'none' : `"${scheme}://"`;
+    throw new TypeError(
+      `Expected ${origin} to begin with "redis://" or "rediss://", its scheme is ${found}`,
+    );
+  }
+  const url = URL.canParse(text) ? new URL(text) : null;
+  const database = /^\/?(\d*)$/.exec(url?.pathname ?? '')?.[1];
+  const settings = /^(?:\?family=([046]))?$/.exec(url?.search ?? '');
+  if (url === null || database === undefined || settings === null) {
+    throw new TypeError(
+      `Expected ${origin} to be ${scheme}://[user:password@]host[:port][/database], ` +
+        'and further settings in an options object',
+    );
+  }
+  const [, family] = settings;
+  return {
+    host: url.hostname.replace(/^\[|\]$/g, '') || DEFAULT_HOST,
+    port: url.port === '' ? DEFAULT_PORT : Number(url.port),
+    db: Number(database),
+    ...(url.username === '' ? {} : { username: decoded(url.username, origin) }),
+    ...(url.password === '' ? {} : { password: decoded(url.password, origin) }),
+    ...(family === undefined ? {} : { family: Number(family) }),
+    ...(scheme === 'rediss' ? { tls: {} } : {}),
+  };
+}
+
+function decoded(part: string, origin: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    // Not the cause: it might name the password.
+    throw new TypeError(`Expected user and password of ${origin} to be percent-encoded`);
+  }
+}
+
+// Two prefixes would be put before the keys, or one silently left away: both make another world.
+function checkKeyPrefix(options: RedisOptions, keyPrefix: string, origin: string): void {
+  const own = options.keyPrefix ?? '';
+  if (own === '' || own === keyPrefix) return;
+  throw new TypeError(
+    `Expected the keyPrefix of ${origin} to be empty or the same as the option keyPrefix ` +
+      `(${JSON.stringify(keyPrefix)}), got ${JSON.stringify(own)}; ` +
+      'name the prefix of the locks in the option keyPrefix',
+  );
+}
+
+function addressOf(options: RedisOptions): { name: string; identity: string } {
+  const scheme = options.tls === undefined ? 'redis' : 'rediss';
+  const db = options.db ?? 0;
+  if (options.sentinels) {
+    const hosts = options.sentinels.map(
+      ({ host, port }) => `${host ?? DEFAULT_HOST}:${port ?? SENTINEL_PORT}`,
+    );
+    const identity = `${hosts.sort().join(',')}/${options.name ?? ''}`;
+    return { name: `${scheme}+sentinel://${identity}/${db}`, identity };
+  }
+  if (typeof options.path === 'string') {
+    return { name: `${scheme}+unix://${options.path}/${db}`, identity: options.path };
+  }
+  const host = (options.host ?? DEFAULT_HOST).toLowerCase();
+  const identity = `${host.includes(':') ? `[${host}]` : host}:${options.port ?? DEFAULT_PORT}`;
+  return { name: `${scheme}://${identity}/${db}`, identity };
+}
+
+const DEFAULT_HOST = 'localhost';
+const DEFAULT_PORT = 6379;
+const SENTINEL_PORT = 26379;

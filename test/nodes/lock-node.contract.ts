@@ -1,0 +1,353 @@
+// What core relies on, of every kind of node. Source: PROTOCOL.md sections 4, 5, 7 and 8.
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import type { LockNode, OwnerRequest } from '../../lib/core/lock-node.js';
+import {
+  acquire,
+  extend,
+  inspect,
+  release,
+  requestFor as requestOf,
+  worldOf,
+} from '../support/node-harness.js';
+
+/** A fresh, empty node, and the means to make its keys expire. */
+export interface NodeUnderTest {
+  readonly node: LockNode;
+  /** The node's wall clock, in ms. */
+  now(): number;
+  /** The keys of these resources expire now. */
+  expire(keys: readonly string[]): Promise<void>;
+}
+
+/** Describes what every node does, over nodes that `start` makes and `stop` ends. */
+export function describeLockNode(
+  kind: string,
+  start: () => Promise<NodeUnderTest>,
+  stop: () => Promise<void>,
+): void {
+  describe(`a lock node (${kind})`, () => {
+    let world: NodeUnderTest;
+    let node: LockNode;
+
+    beforeEach(async () => {
+      world = await start();
+      node = world.node;
+    });
+
+    afterEach(stop);
+
+    function requestFor(overrides: Partial<OwnerRequest> = {}): OwnerRequest {
+      tokenCount += 1;
+      return requestOf({ token: Math.floor(world.now()) * 1_000 + tokenCount, ...overrides });
+    }
+
+    describe('acquire', () =>
+      acquiring(
+        () => node,
+        requestFor,
+        () => world.now(),
+      ));
+    describe('fencing', () =>
+      fencing(
+        () => node,
+        requestFor,
+        () => world.now(),
+      ));
+    describe('extend', () =>
+      extending(
+        () => node,
+        requestFor,
+        (keys) => world.expire(keys),
+      ));
+    describe('release', () => releasing(() => node, requestFor));
+    describe('inspect and status', () => looking(() => node, requestFor));
+  });
+}
+
+type RequestFor = (overrides?: Partial<OwnerRequest>) => OwnerRequest;
+
+let tokenCount = 0;
+
+function acquiring(node: () => LockNode, requestFor: RequestFor, now: () => number): void {
+  it('grants a free resource, and tells its time', async () => {
+    const answer = await acquire(node(), requestFor());
+
+    expect(answer).toEqual({ vote: 'granted', nodeTime: expect.any(Number) });
+    const nodeTime = answer.vote === 'granted' ? answer.nodeTime : 0;
+    expect(Math.abs(nodeTime / 1_000 - now())).toBeLessThan(1_000);
+  });
+
+  it('says how long another owner has the resource', async () => {
+    await acquire(node(), requestFor({ ttl: 5_000 }));
+
+    const answer = await acquire(node(), requestFor());
+
+    expect(answer).toEqual({ vote: 'taken', remaining: expect.any(Number) });
+    const remaining = answer.vote === 'taken' ? answer.remaining : 0;
+    expect(remaining).toBeGreaterThan(4_000);
+    expect(remaining).toBeLessThanOrEqual(5_000);
+  });
+
+  it('takes all of several resources', async () => {
+    await acquire(node(), requestFor({ resources: ['a', 'b', 'c'] }));
+
+    for (const resource of ['a', 'b', 'c']) {
+      const answer = await acquire(node(), requestFor({ resources: [resource] }));
+      expect(answer.vote).toBe('taken');
+    }
+  });
+
+  it('takes none of several resources when the last is taken', async () => {
+    await acquire(node(), requestFor({ resources: ['c'] }));
+
+    const answer = await acquire(node(), requestFor({ resources: ['a', 'b', 'c'] }));
+
+    expect(answer.vote).toBe('taken');
+    expect((await acquire(node(), requestFor({ resources: ['a', 'b'] }))).vote).toBe('granted');
+  });
+
+  it('grants the same owner again without a longer ttl', async () => {
+    const request = requestFor({ ttl: 5_000 });
+    await acquire(node(), request);
+
+    const answer = await acquire(node(), { ...request, ttl: 20_000 });
+
+    expect(answer.vote).toBe('granted');
+    const found = await inspect(node(), request.world, 'r');
+    expect(found).toMatchObject({ vote: 'found', ownerId: request.ownerId });
+    expect(found.vote === 'found' && found.remaining).toBeLessThanOrEqual(5_000);
+  });
+
+  it('takes any name, and keeps the names of two prefixes apart', async () => {
+    const resources = ['__proto__', 'größe', 'line\nbreak', 'space d', '{tag}', '🔒'].sort();
+    const prefixed = worldOf({ keyPrefix: 'p:' });
+
+    const answers = [
+      await acquire(node(), requestFor({ resources })),
+      await acquire(node(), requestFor({ resources, world: prefixed })),
+    ];
+
+    expect(answers.map(({ vote }) => vote)).toEqual(['granted', 'granted']);
+    expect((await acquire(node(), requestFor({ resources }))).vote).toBe('taken');
+  });
+
+  it('answers after the call has returned, once, in the order of the calls', async () => {
+    const answers: string[] = [];
+    const request = requestFor();
+
+    const last = new Promise<void>((resolve) => {
+      node().acquire(request, ({ vote }) => answers.push(vote));
+      node().release(request, ({ vote }) => answers.push(vote));
+      node().inspect(request.world, 'r', ({ vote }) => {
+        answers.push(vote);
+        resolve();
+      });
+    });
+    answers.push('returned');
+    await last;
+
+    expect(answers).toEqual(['returned', 'granted', 'done', 'found']);
+  });
+}
+
+function fencing(node: () => LockNode, requestFor: RequestFor, now: () => number): void {
+  const SKEW = worldOf().clockSkewMax * 1_000;
+
+  it('refuses a token that is not above the last one, and says which that was', async () => {
+    const first = requestFor();
+    await acquire(node(), first);
+    await release(node(), first);
+
+    for (const token of [first.token, first.token - 1]) {
+      const answer = await acquire(node(), requestFor({ token }));
+      expect(answer).toMatchObject({ vote: 'stale', isAhead: false, low: first.token });
+    }
+    expect((await acquire(node(), requestFor({ token: first.token + 1 }))).vote).toBe('granted');
+  });
+
+  it('refuses a token below its clock window, and tells its time', async () => {
+    const token = now() * 1_000 - SKEW - 1_000_000;
+
+    const answer = await acquire(node(), requestFor({ token: Math.floor(token) }));
+
+    expect(answer).toMatchObject({ vote: 'stale', isAhead: false });
+    const gap = answer.vote === 'stale' ? answer.nodeTime - answer.low : 0;
+    expect(gap).toBe(SKEW);
+  });
+
+  it('refuses a token above its clock window', async () => {
+    const token = Math.floor(now() * 1_000 + SKEW + 1_000_000);
+
+    const answer = await acquire(node(), requestFor({ token }));
+
+    expect(answer).toMatchObject({ vote: 'stale', isAhead: true });
+  });
+
+  it('measures a token against the records of all its resources', async () => {
+    const high = requestFor({ resources: ['b'] });
+    const higher = { ...high, token: high.token + 1_000 };
+    await acquire(node(), higher);
+    await release(node(), higher);
+
+    const token = higher.token - 1;
+    const answer = await acquire(node(), requestFor({ resources: ['a', 'b'], token }));
+
+    expect(answer).toMatchObject({ vote: 'stale', low: higher.token });
+    expect((await acquire(node(), requestFor({ resources: ['a'], token }))).vote).toBe('granted');
+  });
+
+  it('answers stale to an acquisition that comes after its own release', async () => {
+    const request = requestFor();
+
+    await release(node(), request);
+    const answer = await acquire(node(), request);
+
+    expect(answer).toMatchObject({ vote: 'stale', low: request.token });
+  });
+
+  it('makes no tombstone of a token above its clock window', async () => {
+    const ahead = requestFor({ token: Math.floor(now() * 1_000 + SKEW + 5_000_000) });
+
+    await release(node(), ahead);
+
+    expect((await acquire(node(), requestFor())).vote).toBe('granted');
+  });
+
+  it('raises the record of a key that an extension created', async () => {
+    const request = requestFor();
+    await extend(node(), request);
+    await release(node(), request);
+
+    const answer = await acquire(node(), requestFor({ token: request.token }));
+
+    expect(answer).toMatchObject({ vote: 'stale', low: request.token });
+  });
+
+  it('is not asked where it is off', async () => {
+    const world = worldOf({ fencing: false });
+    const request = requestFor({ world, token: 0 });
+
+    const answers = [
+      await acquire(node(), request),
+      await release(node(), request),
+      await acquire(node(), request),
+    ];
+
+    expect(answers.map(({ vote }) => vote)).toEqual(['granted', 'done', 'granted']);
+  });
+}
+
+function extending(
+  node: () => LockNode,
+  requestFor: RequestFor,
+  expire: (keys: readonly string[]) => Promise<void>,
+): void {
+  async function remaining(resource: string): Promise<number> {
+    const found = await inspect(node(), worldOf(), resource);
+    return found.vote === 'found' ? found.remaining : -1;
+  }
+
+  it('gives every key the ttl', async () => {
+    const request = requestFor({ resources: ['a', 'b'], ttl: 1_000 });
+    await acquire(node(), request);
+
+    const answer = await extend(node(), { ...request, ttl: 20_000 });
+
+    expect(answer).toEqual({ vote: 'granted' });
+    expect(await remaining('a')).toBeGreaterThan(19_000);
+    expect(await remaining('b')).toBeGreaterThan(19_000);
+  });
+
+  it('never shortens a key', async () => {
+    const request = requestFor({ ttl: 20_000 });
+    await acquire(node(), request);
+
+    const answer = await extend(node(), { ...request, ttl: 1_000 });
+
+    expect(answer).toEqual({ vote: 'granted' });
+    expect(await remaining('r')).toBeGreaterThan(19_000);
+  });
+
+  it('is revoked where a key is gone, creates it, and is granted when it finds it', async () => {
+    const request = requestFor({ resources: ['a', 'b'] });
+    await acquire(node(), request);
+    await expire(['a', 'b']);
+
+    const answers = [await extend(node(), request), await extend(node(), request)];
+
+    expect(answers).toEqual([{ vote: 'revoked' }, { vote: 'granted' }]);
+    expect(await remaining('a')).toBeGreaterThan(9_000);
+    expect(await remaining('b')).toBeGreaterThan(9_000);
+  });
+
+  it('is revoked by another owner of one key, and writes nothing', async () => {
+    const request = requestFor({ resources: ['a', 'b'], ttl: 1_000 });
+    await acquire(node(), request);
+    await expire(['a', 'b']);
+    const other = requestFor({ resources: ['b'] });
+    await acquire(node(), other);
+
+    const answer = await extend(node(), { ...request, ttl: 20_000 });
+
+    expect(answer).toEqual({ vote: 'revoked' });
+    const found = await Promise.all(['a', 'b'].map((key) => inspect(node(), worldOf(), key)));
+    expect(found).toMatchObject([{ ownerId: null }, { ownerId: other.ownerId }]);
+  });
+}
+
+function releasing(node: () => LockNode, requestFor: RequestFor): void {
+  it('frees all resources at once', async () => {
+    const request = requestFor({ resources: ['a', 'b'] });
+    await acquire(node(), request);
+
+    const answer = await release(node(), request);
+
+    expect(answer).toEqual({ vote: 'done' });
+    const next = await acquire(node(), requestFor({ resources: ['a', 'b'] }));
+    expect(next.vote).toBe('granted');
+  });
+
+  it('is done where there is nothing to delete, time and again', async () => {
+    const request = requestFor();
+
+    const answers = [await release(node(), request), await release(node(), request)];
+
+    expect(answers).toEqual([{ vote: 'done' }, { vote: 'done' }]);
+  });
+
+  it("leaves another owner's key", async () => {
+    const request = requestFor();
+    await acquire(node(), request);
+
+    await release(node(), requestFor());
+
+    expect(await inspect(node(), request.world, 'r')).toMatchObject({ ownerId: request.ownerId });
+  });
+}
+
+function looking(node: () => LockNode, requestFor: RequestFor): void {
+  it('finds nobody at a free resource', async () => {
+    const answer = await inspect(node(), worldOf(), 'r');
+
+    expect(answer).toEqual({ vote: 'found', ownerId: null, remaining: 0 });
+  });
+
+  it('finds the owner and what is left of the ttl', async () => {
+    const request = requestFor({ ttl: 5_000 });
+    await acquire(node(), request);
+
+    const answer = await inspect(node(), request.world, 'r');
+
+    expect(answer).toMatchObject({ vote: 'found', ownerId: request.ownerId });
+    const remaining = answer.vote === 'found' ? answer.remaining : 0;
+    expect(remaining).toBeGreaterThan(4_000);
+    expect(remaining).toBeLessThanOrEqual(5_000);
+  });
+
+  it('is up and knows how far its clock is from ours', () => {
+    const status = node().status();
+
+    expect(status).toMatchObject({ name: node().name, state: 'up', quarantineRemaining: 0 });
+    expect(Math.abs(status.clockOffset ?? Infinity)).toBeLessThan(1_000);
+  });
+}

@@ -1,0 +1,261 @@
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Cluster, Redis } from 'ioredis';
+import { resolveOptions, type RedlockOptions } from '../../lib/core/options.js';
+import { MemoryNode } from '../../lib/nodes/memory-node.js';
+import { createNodes, type NodeInput, type NodeSet } from '../../lib/nodes/node-inputs.js';
+import { acquire, release, requestFor, worldOf } from '../support/node-harness.js';
+import { startRedisServer, type RedisServer } from '../support/redis-servers.js';
+
+const endings: (() => Promise<unknown>)[] = [];
+
+afterEach(async () => {
+  for (const end of endings.splice(0).reverse()) await end();
+});
+
+async function startServer(...args: string[]): Promise<RedisServer> {
+  const server = await startRedisServer({ args });
+  endings.push(() => server.stop());
+  return server;
+}
+
+function create(inputs: unknown, options: RedlockOptions = {}): NodeSet {
+  const resolved = resolveOptions(options, 1);
+  // Users of plain JavaScript pass anything.
+  const nodes = createNodes(inputs as NodeInput[], resolved);
+  endings.push(() => nodes.close());
+  return nodes;
+}
+
+function nameOf(input: unknown): string | undefined {
+  return create([input]).nodes[0]?.name;
+}
+
+describe('what a node may be named by', () => {
+  it.each([
+    ['redis://localhost', 'redis://localhost:6379/0'],
+    ['redis://Example.test:7000/3', 'redis://example.test:7000/3'],
+    ['rediss://user:secret@example.test', 'rediss://example.test:6379/0'],
+    ['redis://:p%40ss@[::1]:7000?family=6', 'redis://[::1]:7000/0'],
+    [{ host: 'example.test', port: 7000, db: 2 }, 'redis://example.test:7000/2'],
+    [{ port: 7000, password: 'secret', persistent: true }, 'redis://localhost:7000/0'],
+    [{ host: 'example.test', tls: {} }, 'rediss://example.test:6379/0'],
+    [{ url: 'redis://u:secret@example.test', persistent: true }, 'redis://example.test:6379/0'],
+    [{ path: '/tmp/none.sock' }, 'redis+unix:///tmp/none.sock/0'],
+    [
+      { sentinels: [{ host: 'b', port: 1 }, { host: 'a' }], name: 'main' },
+      'redis+sentinel://a:26379,b:1/main/0',
+    ],
+  ])('%j is shown as %s', (input, name) => {
+    expect(nameOf(input)).toBe(name);
+  });
+
+  it.each([
+    'http://u:secret@example.test',
+    'redis-sentinel://:secret@example.test',
+    ':secret@example.test:6379',
+    'redis://u:secret@example.test/main',
+    'redis://u:secret@example.test?enableOfflineQueue=true',
+    'redis://u:secret@exa mple.test',
+    'redis://u:secret%@example.test',
+    '',
+    null,
+    7,
+    {},
+    { hots: 'example.test', password: 'secret' },
+    { url: 7 },
+    { client: 'nothing', host: 'example.test' },
+    { url: 'redis://example.test', tls: {}, password: 'secret' },
+    { host: 'example.test', persistent: 1 },
+    [],
+  ])('%j is refused, without its password', (input) => {
+    expect.assertions(2);
+    try {
+      create([input]);
+    } catch (error) {
+      expect(error).toBeInstanceOf(TypeError);
+      expect(String(error)).not.toContain('secret');
+    }
+  });
+
+  it('names the scheme that it does not know', () => {
+    expect(() => create(['http://example.test'])).toThrow(/nodes\[0\].*"http:\/\/"/);
+  });
+
+  it('is one node in memory when nothing is named', () => {
+    const { nodes } = create(undefined);
+
+    expect(nodes).toEqual([expect.any(MemoryNode)]);
+  });
+
+  it('is not an empty array, nor something else than an array', () => {
+    expect(() => create([])).toThrow(RangeError);
+    expect(() => create('redis://localhost')).toThrow(/Expected nodes to be an array/);
+  });
+
+  it('is any LockNode, which is used as it is', async () => {
+    const node = new MemoryNode();
+
+    const { nodes, whenReady } = create([node]);
+    await whenReady(60_000);
+
+    expect(nodes[0]).toBe(node);
+  });
+
+  it.each([
+    [['redis://example.test', 'redis://EXAMPLE.test:6379']],
+    [['redis://example.test/0', { host: 'example.test', db: 1 }]],
+    [['redis://u:secret@example.test', 'rediss://example.test']],
+    [[{ path: '/tmp/a.sock' }, { path: '/tmp/a.sock', db: 1 }]],
+  ])('is not the same server twice: %j', (inputs) => {
+    expect(() => create(inputs)).toThrow(RangeError);
+    expect(() => create(inputs)).toThrow(/nodes\[0\].*nodes\[1\].*database/);
+    expect(() => create(inputs)).not.toThrow(/secret/);
+  });
+
+  it('is not the same LockNode twice', () => {
+    const node = new MemoryNode();
+
+    expect(() => create([node, node])).toThrow(RangeError);
+  });
+
+  it('is not a Redis Cluster client', () => {
+    const cluster = new Cluster([{ host: '127.0.0.1', port: 1 }], { lazyConnect: true });
+
+    expect(() => create([cluster])).toThrow(/Redis Cluster/);
+    expect(() => create([{ client: cluster, persistent: true }])).toThrow(/Redis Cluster/);
+  });
+});
+
+describe("an application's ioredis client", () => {
+  async function startClient(keyPrefix = ''): Promise<Redis> {
+    const server = await startServer();
+    const client = new Redis(server.url, { keyPrefix });
+    endings.push(() => client.quit());
+    return client;
+  }
+
+  it.each([(client: Redis) => client, (client: Redis) => ({ client, persistent: true })])(
+    'lends its address, not its connection, and stays open',
+    async (wrap) => {
+      const client = await startClient();
+      const { close, nodes, whenReady } = create([wrap(client)]);
+      await whenReady(60_000);
+      const [node] = nodes;
+      if (node === undefined) throw new Error('No node.');
+
+      const answer = await acquire(node, requestFor());
+      const connections = String(await client.client('LIST'))
+        .trim()
+        .split('\n').length;
+      await close();
+
+      expect(answer.vote).toBe('granted');
+      expect(connections).toBe(2);
+      expect(client.status).toBe('ready');
+      expect(await client.ping()).toBe('PONG');
+    },
+  );
+
+  it('with a prefix of its own is refused, as the locks would be elsewhere', async () => {
+    const client = await startClient('own:');
+
+    expect(() => create([client])).toThrow(TypeError);
+    expect(() => create([client])).toThrow(/name the prefix of the locks in the option keyPrefix/);
+  });
+
+  it('with the same prefix as the locks puts it before the keys once', async () => {
+    const client = await startClient('app:');
+    const { nodes, whenReady } = create([client], { keyPrefix: 'app:' });
+    await whenReady(60_000);
+    const [node] = nodes;
+    if (node === undefined) throw new Error('No node.');
+
+    await acquire(node, requestFor({ world: worldOf({ keyPrefix: 'app:', fencing: false }) }));
+
+    expect(await client.keys('*')).toEqual(['app:r']);
+  });
+
+  it('may queue and repeat commands: the connection of the locks does neither', async () => {
+    const server = await startServer();
+    const client = new Redis(server.url, {
+      enableOfflineQueue: true,
+      autoResendUnfulfilledCommands: true,
+      commandTimeout: 1,
+      enableAutoPipelining: true,
+      stringNumbers: true,
+      readOnly: true,
+      lazyConnect: true,
+    });
+    endings.push(async () => client.disconnect());
+    const { nodes, whenReady } = create([client]);
+    await whenReady(60_000);
+    const [node] = nodes;
+    if (node === undefined) throw new Error('No node.');
+    const request = requestFor();
+
+    const answers = [await acquire(node, request), await release(node, request)];
+
+    expect(answers).toEqual([{ vote: 'granted', nodeTime: expect.any(Number) }, { vote: 'done' }]);
+    expect(client.status).toBe('wait');
+  });
+});
+
+describe('a connection', () => {
+  async function lockOver(input: unknown): Promise<string> {
+    const { nodes, whenReady } = create([input]);
+    await whenReady(60_000);
+    const [node] = nodes;
+    return node === undefined ? 'none' : (await acquire(node, requestFor())).vote;
+  }
+
+  it('goes by user, password and database of a URL', async () => {
+    const server = await startServer();
+    const client = new Redis(server.url);
+    endings.push(() => client.quit());
+    await client.call('ACL', ['SETUSER', 'ann', 'on', '>p@ss/word', '~*', '+@all']);
+    await client.config('SET', 'requirepass', 'needed');
+
+    const vote = await lockOver(`redis://ann:p%40ss%2Fword@127.0.0.1:${server.port}/5`);
+
+    expect(vote).toBe('granted');
+    await client.auth('needed');
+    await client.select(5);
+    expect(await client.exists('r')).toBe(1);
+  });
+
+  it('goes over a Unix socket', async () => {
+    const directory = temporaryDirectory();
+    const path = join(directory, 'redis.sock');
+    await startServer('--unixsocket', path);
+
+    expect(await lockOver({ path })).toBe('granted');
+  });
+
+  it('goes over TLS', async () => {
+    const directory = temporaryDirectory();
+    const [key, cert] = [join(directory, 'key.pem'), join(directory, 'cert.pem')];
+    const request = ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256'];
+    const subject = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost'];
+    const files = ['-nodes', '-keyout', key, '-out', cert];
+    execFileSync('openssl', [...request, ...subject, ...files], { stdio: 'ignore' });
+    const port = 32_100 + (process.pid % 400);
+    const tls = ['--tls-port', `${port}`, '--tls-cert-file', cert, '--tls-key-file', key];
+    await startServer(...tls, '--tls-ca-cert-file', cert, '--tls-auth-clients', 'no');
+
+    const ca = readFileSync(cert);
+    const trusting = { host: 'localhost', port, tls: { ca } };
+
+    expect(await lockOver(trusting)).toBe('granted');
+    expect(await lockOver(`rediss://localhost:${port}`)).toBe('failed');
+  });
+
+  function temporaryDirectory(): string {
+    const directory = mkdtempSync(join(tmpdir(), 'nestjs-locked-inputs-'));
+    endings.push(async () => rmSync(directory, { recursive: true, force: true }));
+    return directory;
+  }
+});

@@ -1,0 +1,74 @@
+import { describe, expect, it } from '@jest/globals';
+import { systemEnvironment } from '../../lib/core/environment.js';
+import { PendingReleases } from '../../lib/nodes/pending-releases.js';
+import { requestFor } from '../support/node-harness.js';
+
+function start(): { clock: { now: number }; releases: PendingReleases<string> } {
+  const clock = { now: 0 };
+  const environment = { ...systemEnvironment, now: () => clock.now };
+  return { clock, releases: new PendingReleases(environment) };
+}
+
+describe('releases that a node has not confirmed', () => {
+  it('are due on the next connection, also when they were written on the last', () => {
+    const { releases } = start();
+    const written = releases.add(requestFor(), 'first');
+    const unsent = releases.add(requestFor(), null);
+
+    expect(releases.dueOn('first')).toEqual([unsent]);
+    expect(releases.dueOn('second')).toEqual([written, unsent]);
+  });
+
+  it('are gone once confirmed', () => {
+    const { releases } = start();
+    const release = releases.add(requestFor(), 'first');
+
+    releases.confirm(release);
+
+    expect(releases.has(release.request.ownerId)).toBe(false);
+    expect(releases.dueOn('second')).toEqual([]);
+  });
+
+  it('stay when an earlier one of the same owner is confirmed', () => {
+    const { releases } = start();
+    const request = requestFor();
+    const [first, second] = [releases.add(request, 'first'), releases.add(request, 'first')];
+
+    releases.confirm(first);
+
+    expect(releases.dueOn('second')).toEqual([second]);
+  });
+
+  it('are forgotten after 1.1 of their ttl', () => {
+    const { clock, releases } = start();
+    const release = releases.add(requestFor({ ttl: 1_000 }), null);
+
+    clock.now = 1_099;
+    const before = releases.dueOn('next');
+    clock.now = 1_101;
+    const after = releases.dueOn('next');
+
+    expect([before, after]).toEqual([[release], []]);
+  });
+
+  it('are bounded while they cannot be sent, and the first ones stay', () => {
+    const { releases } = start();
+    const first = releases.add(requestFor(), null);
+    for (let i = 0; i < 10_000; i += 1) releases.add(requestFor(), null);
+
+    const due = releases.dueOn('next');
+
+    expect(due).toHaveLength(4_096);
+    expect(due[0]).toBe(first);
+  });
+
+  it('make room when they expire', () => {
+    const { clock, releases } = start();
+    for (let i = 0; i < 5_000; i += 1) releases.add(requestFor({ ttl: 100 }), null);
+    clock.now = 200;
+
+    for (let i = 0; i < 3_000; i += 1) releases.add(requestFor(), null);
+
+    expect(releases.dueOn('next')).toHaveLength(3_000);
+  });
+});

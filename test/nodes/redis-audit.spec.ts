@@ -1,0 +1,63 @@
+import { describe, expect, it } from '@jest/globals';
+import { factsOf, judge, NodePeers, type Verdict } from '../../lib/nodes/redis-audit.js';
+import { worldOf } from '../support/node-harness.js';
+
+const LIMIT = worldOf().clockSkewMax / 2;
+
+/** Judges nodes one after the other, as they connect. */
+function audit(...nodes: { runId?: string; offset?: number; error?: number }[]): Verdict[] {
+  const peers = new NodePeers();
+  return nodes.map(({ runId, offset = 0, error = 0 }, index) => {
+    const info = `role:master\r\nrun_id:${runId ?? `run-${index}`}\r\n`;
+    const node = { name: `node-${index}`, isPersistent: false };
+    return judge(node, factsOf(info), { offset, error }, peers, worldOf());
+  });
+}
+
+describe('the clocks of a set', () => {
+  it('may differ by half of what the protocol allows', () => {
+    const verdicts = audit({ offset: 0 }, { offset: LIMIT }, { offset: 1 });
+
+    expect(verdicts.flatMap(({ findings }) => findings)).toEqual([]);
+  });
+
+  it('that differ by more are named, both of them', () => {
+    const [, second] = audit({ offset: 0 }, { offset: -LIMIT - 1 });
+
+    expect(second).toEqual({
+      refusal: null,
+      findings: [`Its clock and that of node-0 differ by more than ${LIMIT} ms.`],
+    });
+  });
+
+  it('are not blamed for what the measurement may be wrong by', () => {
+    const [, second] = audit({ offset: 0, error: 10 }, { offset: LIMIT + 20, error: 10 });
+
+    expect(second?.findings).toEqual([]);
+  });
+});
+
+describe('the servers of a set', () => {
+  it('are refused when another node is the same process, until that one has left', () => {
+    const peers = new NodePeers();
+    const clock = { offset: 0, error: 0 };
+    peers.admit('a', 'run', clock);
+
+    const twin = peers.admit('b', 'run', clock);
+    const duplicates = [...peers.duplicates];
+    peers.leave('a');
+    const later = peers.admit('b', 'run', clock);
+
+    expect({ twin, duplicates, later }).toEqual({ twin: 'a', duplicates: ['b'], later: null });
+    expect(peers.duplicates.size).toBe(0);
+  });
+
+  it('are not taken for the same where they do not say who they are', () => {
+    const peers = new NodePeers();
+    const clock = { offset: 0, error: 0 };
+
+    const twins = ['a', 'b'].map((name) => peers.admit(name, undefined, clock));
+
+    expect(twins).toEqual([null, null]);
+  });
+});

@@ -1,0 +1,592 @@
+// What a Redis node does when its server hangs, dies, changes its role or refuses to serve.
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import type { RedlockOptions } from '../../lib/core/options.js';
+import type { NodeInput } from '../../lib/nodes/node-inputs.js';
+import {
+  acquire,
+  eventually,
+  extend,
+  inspect,
+  release,
+  requestFor,
+  testNodes,
+  worldOf,
+  type TestNodes,
+} from '../support/node-harness.js';
+import { startRedisServer, type RedisServer } from '../support/redis-servers.js';
+import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.js';
+
+/** A node is suspended after 100 ms of silence and dropped after 300. */
+const IMPATIENT: RedlockOptions = { nodeTimeout: 50, stallTimeout: 300 };
+
+const endings: (() => Promise<unknown>)[] = [];
+const unhandled: unknown[] = [];
+const onUnhandled = (reason: unknown): void => void unhandled.push(reason);
+
+beforeAll(() => void process.on('unhandledRejection', onUnhandled));
+
+afterAll(() => {
+  process.off('unhandledRejection', onUnhandled);
+  expect(unhandled).toEqual([]);
+});
+
+afterEach(async () => {
+  for (const end of endings.splice(0).reverse()) await end();
+});
+
+async function startServer(...args: string[]): Promise<RedisServer & { client: Redis }> {
+  const server = await startRedisServer({ args });
+  endings.push(() => server.stop());
+  // Without a greeting, so that a password may be given later.
+  const client = new Redis(server.url, {
+    protocol: 2,
+    enableReadyCheck: false,
+    disableClientInfo: true,
+    retryStrategy: () => null,
+  });
+  client.on('error', () => undefined);
+  endings.push(() => disconnect(client));
+  return Object.assign(server, { client });
+}
+
+async function disconnect(client: Redis): Promise<void> {
+  if (client.status === 'end') return;
+  const ended = new Promise((resolve) => client.once('end', resolve));
+  client.disconnect();
+  await ended;
+}
+
+async function startProxy(server: RedisServer): Promise<TcpProxy> {
+  const proxy = await startTcpProxy(server.port);
+  endings.push(() => proxy.close());
+  return proxy;
+}
+
+function startNodes(inputs: readonly NodeInput[], options: RedlockOptions = {}): TestNodes {
+  const nodes = testNodes(inputs, options);
+  endings.push(() => nodes.close());
+  return nodes;
+}
+
+async function startNode(input: NodeInput, options: RedlockOptions = {}): Promise<TestNodes> {
+  const nodes = startNodes([input], options);
+  await nodes.log.untilState('up');
+  return nodes;
+}
+
+async function callsOf(client: Redis, command: string): Promise<number> {
+  const stats = await client.info('commandstats');
+  return Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);
+}
+
+describe('a node that is closed', () => {
+  it('leaves neither timer nor socket, whatever its server does', async () => {
+    const [up, frozen, down] = [await startServer(), await startServer(), await startServer()];
+    await down.stop();
+    const before = resourceCount();
+    const inputs = [up.url, frozen.url, down.url];
+    const { close, log } = startNodes(inputs, { ...IMPATIENT, quarantine: true });
+    await log.untilState('down');
+    frozen.freeze();
+
+    await close();
+
+    // Less than the 2 s after which ioredis destroys a socket by itself.
+    await eventually(() => resourceCount() <= before, 1_000);
+    frozen.thaw();
+  });
+
+  // First of all tests: what others leave for a moment would hide what this one leaves.
+  function resourceCount(): number {
+    const kinds = ['Timeout', 'TCPSocketWrap', 'TCPConnectWrap'];
+    return process.getActiveResourcesInfo().filter((kind) => kinds.includes(kind)).length;
+  }
+});
+
+describe('a server that hangs (SIGSTOP)', () => {
+  it('is suspended: votes fail at once, and nothing piles up', async () => {
+    const server = await startServer();
+    const { log, node } = await startNode(server.url, { ...IMPATIENT, stallTimeout: 60_000 });
+    server.freeze();
+    const first = acquire(node, requestFor());
+
+    const { isTrouble } = await log.untilState('suspended');
+    const answers = await Promise.all(
+      Array.from({ length: 1_000 }, () => acquire(node, requestFor())),
+    );
+    server.thaw();
+
+    expect(isTrouble).toBe(true);
+    expect(answers[0]).toMatchObject({ vote: 'failed', mayHold: false });
+    expect(new Set(answers.map(({ vote }) => vote))).toEqual(new Set(['failed']));
+    expect((await first).vote).toBe('granted');
+    expect(await callsOf(server.client, 'evalsha')).toBe(1);
+  });
+
+  it('is up again when it answers', async () => {
+    const server = await startServer();
+    const { log, node } = await startNode(server.url, { ...IMPATIENT, stallTimeout: 60_000 });
+    server.freeze();
+    void acquire(node, requestFor());
+    await log.untilState('suspended');
+
+    server.thaw();
+    await log.untilState('up', log.events.length);
+
+    const answer = await acquire(node, requestFor({ resources: ['other'] }));
+    expect(answer.vote).toBe('granted');
+    expect(log.events.map(({ status }) => status.state)).toEqual(['up', 'suspended', 'up']);
+  });
+
+  it.each([true, false])(
+    'loses the key of a failed attempt soon after SIGCONT (fencing: %s)',
+    async (fencing) => {
+      const server = await startServer();
+      const { log, node } = await startNode(server.url, { ...IMPATIENT, stallTimeout: 60_000 });
+      const request = requestFor({ world: worldOf({ fencing }), ttl: 60_000 });
+      server.freeze();
+      const acquired = acquire(node, request);
+      await log.untilState('suspended');
+
+      const released = await release(node, request);
+      server.thaw();
+
+      expect(released).toMatchObject({ vote: 'failed', mayHold: false });
+      expect((await acquired).vote).toBe('granted');
+      await eventually(async () => (await server.client.exists('r')) === 0);
+    },
+  );
+
+  it('is disconnected after stallTimeout, and undone on the next connection', async () => {
+    const server = await startServer();
+    const { log, node } = await startNode(server.url, IMPATIENT);
+    const request = requestFor({ ttl: 60_000 });
+    server.freeze();
+
+    const acquired = await acquire(node, request);
+    await release(node, request);
+    server.thaw();
+    await log.untilState('up', log.events.length);
+
+    expect(acquired).toMatchObject({
+      vote: 'failed',
+      mayHold: true,
+      message: expect.stringMatching(/silent for \d+ ms/),
+    });
+    await eventually(async () => (await server.client.exists('r')) === 0);
+  });
+
+  it('is given up as long as it does not answer the greeting', async () => {
+    const server = await startServer();
+    server.freeze();
+
+    const { log, node } = startNodes([server.url], IMPATIENT);
+    await log.untilState('down');
+    const answer = await acquire(node, requestFor());
+    server.thaw();
+
+    expect(answer).toMatchObject({ vote: 'failed', mayHold: false });
+    await log.untilState('up');
+  });
+});
+
+describe('a connection that breaks', () => {
+  it('leaves no ghost: a command that was given up never runs later', async () => {
+    const server = await startServer();
+    const proxy = await startProxy(server);
+    const { log, node } = await startNode(proxy.url);
+    proxy.holdRequests();
+    const request = requestFor();
+    const acquired = acquire(node, request);
+
+    await proxy.close();
+    await log.untilState('down');
+    const whileClosed = await acquire(node, requestFor());
+    proxy.pass();
+    await proxy.open();
+    await log.untilState('up', log.events.length);
+
+    expect(await acquired).toMatchObject({ vote: 'failed', mayHold: true });
+    expect(whileClosed).toMatchObject({ vote: 'failed', mayHold: false });
+    expect(await inspect(node, request.world, 'r')).toMatchObject({ ownerId: null });
+    expect(await callsOf(server.client, 'evalsha')).toBe(1);
+  });
+
+  it('takes the answer with it: unknown, and released on the next one', async () => {
+    const server = await startServer();
+    const proxy = await startProxy(server);
+    const { log, node } = await startNode(proxy.url);
+    const request = requestFor({ ttl: 60_000 });
+    proxy.holdReplies();
+    const acquired = acquire(node, request);
+    await eventually(async () => (await server.client.exists('r')) === 1);
+
+    await proxy.close();
+    await release(node, request);
+    proxy.pass();
+    await proxy.open();
+    await log.untilState('up', log.events.length);
+
+    expect(await acquired).toMatchObject({ vote: 'failed', mayHold: true });
+    expect(await inspect(node, request.world, 'r')).toMatchObject({ ownerId: null });
+  });
+
+  it('takes a written release with it, and the next one delivers it before anything else', async () => {
+    const server = await startServer();
+    const proxy = await startProxy(server);
+    const { log, node } = await startNode(proxy.url);
+    const request = requestFor({ ttl: 60_000 });
+    await acquire(node, request);
+    proxy.holdRequests();
+
+    const released = release(node, request);
+    proxy.cut();
+    proxy.pass();
+    await log.untilState('up', log.events.length);
+    const next = await acquire(node, requestFor());
+
+    expect(await released).toMatchObject({ vote: 'failed', mayHold: true });
+    expect(next.vote).toBe('granted');
+  });
+
+  it('is told once, however many attempts to connect fail', async () => {
+    const server = await startServer();
+    const proxy = await startProxy(server);
+    await proxy.close();
+    const { log, node } = startNodes([proxy.url]);
+    await log.untilState('down');
+    const { findings, state } = node.status();
+
+    server.kill();
+    await proxy.open();
+    await eventually(() => proxy.connectionCount >= 3);
+    await server.restart();
+    await log.untilState('up');
+
+    expect({ findings, state }).toEqual({ findings: [], state: 'down' });
+    expect(log.events.map(({ status }) => status.state)).toEqual(['down', 'up']);
+    expect(log.messages[0]).toMatch(/ECONNREFUSED/);
+  });
+
+  it('does not keep the set from being ready when the server is down', async () => {
+    const server = await startServer();
+    await server.stop();
+    const { node, whenReady } = startNodes([server.url]);
+
+    await whenReady(60_000);
+
+    expect(node.status().state).toBe('down');
+  });
+
+  it('does not keep close() waiting', async () => {
+    const server = await startServer();
+    const { close, node } = await startNode(server.url, IMPATIENT);
+    server.freeze();
+    const acquired = acquire(node, requestFor());
+
+    await close();
+
+    expect(await acquired).toMatchObject({ vote: 'failed', mayHold: true });
+  });
+});
+
+describe('a server that refuses commands', () => {
+  it('with OOM: no key, no misconfiguration', async () => {
+    const server = await startServer();
+    const { node } = await startNode(server.url);
+    await server.client.config('SET', 'maxmemory', '1');
+
+    const answer = await acquire(node, requestFor());
+
+    expect(answer).toMatchObject({ vote: 'failed', mayHold: false, isMisconfiguration: false });
+    expect(answer).toMatchObject({ message: expect.stringMatching(/^OOM /) });
+  });
+
+  it('with NOREPLICAS: no key', async () => {
+    const server = await startServer();
+    const { node } = await startNode(server.url);
+    await server.client.config('SET', 'min-replicas-to-write', '1');
+
+    const answer = await acquire(node, requestFor());
+
+    expect(answer).toMatchObject({ mayHold: false, isMisconfiguration: false });
+    expect(answer).toMatchObject({ message: expect.stringMatching(/^NOREPLICAS /) });
+    expect(await server.client.exists('r')).toBe(0);
+  });
+
+  it('with BUSY: no key', async () => {
+    const server = await startServer('--busy-reply-threshold', '10');
+    const { node } = await startNode(server.url);
+    const busy = server.client.eval('while true do end', 0).catch(() => undefined);
+    const helper = server.client.duplicate();
+    endings.push(() => disconnect(helper));
+
+    await eventually(async () => !(await helper.ping().catch(() => 'BUSY')).startsWith('P'));
+    const answer = await acquire(node, requestFor());
+    await helper.script('KILL');
+    await busy;
+
+    expect(answer).toMatchObject({ vote: 'failed', mayHold: false, isMisconfiguration: false });
+    expect(answer).toMatchObject({ message: expect.stringMatching(/^BUSY /) });
+  });
+
+  it('with LOADING at the greeting: down until it has loaded', async () => {
+    const server = await startServer('--enable-debug-command', 'yes', '--rdbcompression', 'no');
+    const { client } = server;
+    await client.call('DEBUG', ['POPULATE', '300', 'key', '2000']);
+    await client.config('SET', 'key-load-delay', '2000');
+    await client.config('SET', 'loading-process-events-interval-bytes', '1024');
+    const reloaded = client.call('DEBUG', ['RELOAD']);
+
+    const { log, node } = startNodes([server.url]);
+    await log.untilState('down');
+    const answer = await acquire(node, requestFor());
+    await reloaded;
+    await log.untilState('up');
+
+    expect(answer).toMatchObject({ mayHold: false, isMisconfiguration: false });
+    expect(answer).toMatchObject({ message: expect.stringMatching(/^LOADING /) });
+  });
+
+  it('with WRONGTYPE: a misconfiguration', async () => {
+    const server = await startServer();
+    const { node } = await startNode(server.url);
+    await server.client.lpush('r', 'x');
+
+    const answers = [
+      await acquire(node, requestFor()),
+      await extend(node, requestFor()),
+      await release(node, requestFor()),
+    ];
+
+    for (const answer of answers) {
+      expect(answer).toMatchObject({ vote: 'failed', mayHold: false, isMisconfiguration: true });
+    }
+  });
+
+  it('as the user may not run a command of the script: a misconfiguration, and no key', async () => {
+    const server = await startServer();
+    await server.client.call('ACL', ['SETUSER', 'u', 'on', '>p', '~*', '+@all', '-set']);
+    const { node } = await startNode(`redis://u:p@127.0.0.1:${server.port}`);
+
+    const answer = await acquire(node, requestFor());
+
+    expect(answer).toMatchObject({ vote: 'failed', mayHold: false, isMisconfiguration: true });
+    expect(await server.client.exists('r')).toBe(0);
+  });
+
+  it('as it does not know EVALSHA: a misconfiguration', async () => {
+    const server = await startServer('--rename-command', 'EVALSHA', '');
+    const { node } = await startNode(server.url);
+
+    const answer = await acquire(node, requestFor());
+
+    expect(answer).toMatchObject({ vote: 'failed', mayHold: false, isMisconfiguration: true });
+  });
+});
+
+describe('a server that is unfit', () => {
+  it('because of a wrong password is refused, and told without the password', async () => {
+    const server = await startServer('--requirepass', 'right');
+    const input = `redis://:wrong-secret@127.0.0.1:${server.port}`;
+    const { log, node, whenReady } = startNodes([input]);
+
+    await expect(whenReady(60_000)).rejects.toThrow(/no quorum of 1 of 1.*WRONGPASS/);
+    const answer = await acquire(node, requestFor());
+
+    expect(node.status()).toMatchObject({ name: `${server.url}/0`, state: 'refused' });
+    expect(answer).toMatchObject({ vote: 'failed', mayHold: false, isMisconfiguration: true });
+    expect(JSON.stringify([answer, log.events])).not.toContain('wrong-secret');
+  });
+
+  it('because of a missing password is refused, and up when that is put right', async () => {
+    const server = await startServer('--requirepass', 'right');
+    const { log } = startNodes([server.url]);
+    const refused = await log.untilState('refused');
+
+    await server.client.auth('right');
+    await server.client.config('SET', 'requirepass', '');
+    const up = await log.untilState('up');
+
+    expect(refused.message).toMatch(/^NOAUTH /);
+    expect(up.status.findings).toEqual([]);
+  });
+
+  it('because scripts are denied is refused', async () => {
+    const server = await startServer();
+    await server.client.call('ACL', ['SETUSER', 'u', 'on', '>p', '~*', '+@all', '-eval']);
+
+    const { log } = startNodes([`redis://u:p@127.0.0.1:${server.port}`]);
+
+    expect((await log.untilState('refused')).message).toMatch(/^NOPERM /);
+  });
+
+  it('because it has no such database is refused, and does not lock in another one', async () => {
+    const server = await startServer();
+
+    const { log, node } = startNodes([`${server.url}/99`]);
+    const { message } = await log.untilState('refused');
+    const answer = await acquire(node, requestFor());
+
+    expect(message).toMatch(/DB index is out of range/);
+    expect(answer).toMatchObject({ vote: 'failed', mayHold: false });
+  });
+
+  it('because it is a replica is refused, and is a node again once promoted', async () => {
+    const master = await startServer();
+    const replica = await startServer('--replicaof', '127.0.0.1', `${master.port}`);
+    const { log, node } = startNodes([replica.url], { quarantine: true });
+    const { message } = await log.untilState('refused');
+    const answer = await acquire(node, requestFor());
+
+    await replica.client.replicaof('NO', 'ONE');
+    await log.untilState('up');
+
+    expect(message).toMatch(/is a slave, and a node is a master/);
+    expect(answer).toMatchObject({ vote: 'failed', isMisconfiguration: true, message });
+    expect(node.status().quarantineRemaining).toBeGreaterThan(0);
+  });
+
+  it('because it became a replica (READONLY) is connected anew and refused', async () => {
+    const [master, other] = [await startServer(), await startServer()];
+    const { log, node } = await startNode(master.url);
+    await master.client.replicaof('127.0.0.1', other.port);
+
+    const answer = await acquire(node, requestFor());
+
+    expect(answer).toMatchObject({ vote: 'failed', mayHold: false, isMisconfiguration: false });
+    expect(answer).toMatchObject({ message: expect.stringMatching(/^READONLY /) });
+    await log.untilState('refused');
+  });
+
+  it('because another node is the very same server is refused', async () => {
+    const server = await startServer();
+    const inputs = [server.url, `redis://localhost:${server.port}/1`];
+    const { log, nodes, whenReady } = startNodes(inputs);
+
+    await expect(whenReady(60_000)).rejects.toThrow(RangeError);
+
+    const states = nodes.map((node) => node.status().state).sort();
+    expect(states).toEqual(['refused', 'up']);
+    expect((await log.untilState('refused')).message).toMatch(/same server as redis:/);
+  });
+});
+
+describe('two names of one server', () => {
+  it('are one node, and the second is one when the first is gone', async () => {
+    const server = await startServer();
+    const proxies = [await startProxy(server), await startProxy(server)] as const;
+    const { log, node } = startNodes(proxies.map(({ url }) => url));
+    await Promise.all([log.untilState('up'), log.untilState('refused')]);
+    const isFirstUp = node.status().state === 'up';
+    const before = log.events.length;
+
+    await proxies[isFirstUp ? 0 : 1].close();
+    const { status } = await log.untilState('up', before);
+
+    expect(status.name).toContain(`:${proxies[isFirstUp ? 1 : 0].port}`);
+  });
+});
+
+describe('what an audit finds', () => {
+  it('an eviction policy, connected replicas and an unfounded persistence are told once', async () => {
+    const server = await startServer('--maxmemory-policy', 'allkeys-lru');
+    await startServer('--replicaof', '127.0.0.1', `${server.port}`);
+    await eventually(async () =>
+      (await server.client.info('replication')).includes('connected_slaves:1'),
+    );
+
+    const { log } = await startNode({ url: server.url, persistent: true });
+
+    const { findings } = log.events[0]?.status ?? {};
+    expect(findings).toHaveLength(3);
+    expect(findings?.join(' ')).toMatch(
+      /allkeys-lru.*1 connected replica.*append-only file is off/,
+    );
+    expect(log.events).toMatchObject([{ isTrouble: true }]);
+  });
+
+  it('INFO is denied, inside scripts too', async () => {
+    const server = await startServer();
+    await server.client.call('ACL', ['SETUSER', 'u', 'on', '>p', '~*', '+@all', '-info']);
+
+    const { log } = await startNode(`redis://u:p@127.0.0.1:${server.port}`, { quarantine: true });
+
+    const { findings } = log.events[0]?.status ?? {};
+    expect(findings).toEqual([
+      expect.stringMatching(/INFO is denied: /),
+      expect.stringMatching(/INFO is denied inside scripts/),
+    ]);
+  });
+});
+
+describe('a server that forgets (quarantine)', () => {
+  // M is 111 ms.
+  const SHORT: RedlockOptions = { quarantine: true, ttlMax: 100 };
+  const BEGUN = /do not count for \d+ ms/;
+  const OVER = 'Its votes count.';
+  const request = (): ReturnType<typeof requestFor> =>
+    requestFor({ world: worldOf(SHORT), ttl: 100 });
+
+  it('is quarantined when it is new, and counts once that is over', async () => {
+    const server = await startServer();
+    const { log, node } = await startNode(server.url, SHORT);
+    await log.until(({ message }) => BEGUN.test(message));
+    const remaining = node.status().quarantineRemaining;
+
+    await log.until(({ message }) => message === OVER);
+    const answer = await acquire(node, request());
+
+    expect(remaining).toBeGreaterThan(50);
+    expect(node.status().quarantineRemaining).toBe(0);
+    expect(answer.vote).toBe('granted');
+  });
+
+  it('is quarantined after FLUSHALL, which is told', async () => {
+    const server = await startServer();
+    const { log, node } = await startNode(server.url, SHORT);
+    await log.until(({ message }) => message === OVER);
+    const before = log.events.length;
+    await server.client.flushall();
+
+    const answer = await acquire(node, request());
+
+    expect(answer.vote).toBe('quarantined');
+    const { isTrouble } = await log.until(({ message }) => BEGUN.test(message), before);
+    expect(isTrouble).toBe(true);
+    await log.until(({ message }) => message === OVER, before);
+  });
+
+  it('is quarantined after an empty restart, from the moment it is seen', async () => {
+    const server = await startServer();
+    const { log } = await startNode(server.url, SHORT);
+    await log.until(({ message }) => message === OVER);
+    const before = log.events.length;
+
+    await server.restart();
+
+    await log.untilState('up', before);
+    await log.until(({ message }) => BEGUN.test(message), before);
+  });
+
+  it.each([
+    { persistent: false, vote: 'quarantined' },
+    { persistent: true, vote: 'granted' },
+  ])(
+    'restarted from an old snapshot answers $vote when persistent is $persistent',
+    async ({ persistent, vote }) => {
+      const server = await startServer();
+      const { log, node } = await startNode({ url: server.url, persistent }, SHORT);
+      await log.until(({ message }) => message === OVER);
+      await server.client.save();
+      const before = log.events.length;
+
+      await server.restart();
+      await log.untilState('up', before);
+      const answer = await acquire(node, request());
+
+      expect(answer.vote).toBe(vote);
+    },
+  );
+});

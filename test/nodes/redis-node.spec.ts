@@ -1,0 +1,118 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import {
+  acquire,
+  release,
+  requestFor,
+  testNodes,
+  type TestNodes,
+} from '../support/node-harness.js';
+import { startRedisServer, type RedisServer } from '../support/redis-servers.js';
+import { describeLockNode } from './lock-node.contract.js';
+
+let server: RedisServer;
+let client: Redis;
+let nodes: TestNodes | null = null;
+
+beforeAll(async () => {
+  server = await startRedisServer();
+  client = new Redis(server.url);
+});
+
+afterEach(async () => {
+  await nodes?.close();
+  nodes = null;
+});
+
+afterAll(async () => {
+  await client.quit();
+  await server.stop();
+});
+
+async function start(): Promise<TestNodes> {
+  await client.flushall();
+  nodes = testNodes([server.url]);
+  await nodes.whenReady(5_000);
+  return nodes;
+}
+
+describeLockNode(
+  'Redis',
+  async () => ({
+    node: (await start()).node,
+    now: () => Date.now(),
+    expire: async (keys) => {
+      await client.del(...keys);
+    },
+  }),
+  async () => {
+    await nodes?.close();
+  },
+);
+
+describe('RedisNode', () => {
+  it('is named by its address, and tells once that it is up', async () => {
+    const { log, node } = await start();
+
+    expect(node.name).toBe(`${server.url}/0`);
+    expect(log.events).toEqual([
+      { message: 'Connected.', isTrouble: false, status: node.status() },
+    ]);
+  });
+
+  it('sends the text of a script that the server has forgotten', async () => {
+    const { node } = await start();
+    const request = requestFor();
+    await client.script('FLUSH');
+
+    const acquired = await acquire(node, request);
+    await client.script('FLUSH');
+    const released = await release(node, request);
+
+    expect([acquired.vote, released.vote]).toEqual(['granted', 'done']);
+    expect(await client.exists('r')).toBe(0);
+  });
+
+  it('does not repeat a forgotten acquisition that is released already', async () => {
+    const { node } = await start();
+    const request = requestFor();
+    await client.script('FLUSH');
+
+    const answers = await Promise.all([acquire(node, request), release(node, request)]);
+
+    expect(answers).toMatchObject([{ vote: 'failed', mayHold: false }, { vote: 'done' }]);
+    expect(await client.exists('r')).toBe(0);
+  });
+
+  it('leaves no connection behind when it is closed', async () => {
+    const { close } = await start();
+    const names = async (): Promise<string> => String(await client.client('LIST'));
+    expect(await names()).toContain('name=nestjs-locked');
+
+    await close();
+
+    expect(await names()).not.toContain('name=nestjs-locked');
+  });
+
+  it('delivers a release that was asked for just before it is closed', async () => {
+    const { close, node } = await start();
+    const request = requestFor();
+    await acquire(node, request);
+
+    const answer = release(node, request);
+    await close();
+
+    expect(await answer).toEqual({ vote: 'done' });
+    expect(await client.exists('r')).toBe(0);
+  });
+
+  it('fails what is asked of it once it is closed, and sends nothing', async () => {
+    const { close, node } = await start();
+    await close();
+
+    const answer = await acquire(node, requestFor());
+
+    expect(answer).toMatchObject({ vote: 'failed', mayHold: false, message: 'closed' });
+    expect(node.status().state).toBe('down');
+  });
+});

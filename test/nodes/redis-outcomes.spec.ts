@@ -1,0 +1,54 @@
+import { describe, expect, it } from '@jest/globals';
+import { outcomeOfError } from '../../lib/nodes/redis-outcomes.js';
+
+describe('an error reply (PROTOCOL section 11)', () => {
+  it.each([
+    'NOSCRIPT No matching script. Please use EVAL.',
+    "READONLY You can't write against a read only replica.",
+    'LOADING Redis is loading the dataset in memory',
+    "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+    'NOREPLICAS Not enough good replicas to write.',
+    'MISCONF Redis is configured to save RDB snapshots',
+    "OOM command not allowed when used memory > 'maxmemory'. script: x, on @user_script:1.",
+    'BUSY Redis is busy running a script.',
+    'TRYAGAIN Multiple keys request during rehashing of slot',
+    'CLUSTERDOWN The cluster is down',
+  ])('leaves no key, and may pass: %s', (message) => {
+    expect(outcomeOfError(message)).toEqual({
+      vote: 'failed',
+      mayHold: false,
+      isMisconfiguration: false,
+      message,
+    });
+  });
+
+  it.each([
+    'NOAUTH Authentication required.',
+    'WRONGPASS invalid username-password pair or user is disabled.',
+    "NOPERM this user has no permissions to run the 'evalsha' command",
+    'MOVED 3999 127.0.0.1:6381',
+    'ASK 3999 127.0.0.1:6381',
+    "CROSSSLOT Keys in request don't hash to the same slot",
+    'WRONGTYPE Operation against a key holding the wrong kind of value',
+    "ERR unknown command 'EVALSHA', with args beginning with: ",
+    'ERR Unknown Redis command called from script script: x, on @user_script:1.',
+    "ERR The user executing the script can't run this command or subcommand script: x",
+    'ERR DB index is out of range',
+  ])('leaves no key, and stays until somebody acts: %s', (message) => {
+    expect(outcomeOfError(message)).toEqual({
+      vote: 'failed',
+      mayHold: false,
+      isMisconfiguration: true,
+      message,
+    });
+  });
+
+  it.each([
+    'ERR Error running script (call to f_0): @user_script:1: -OOM command not allowed',
+    'EXECABORT Transaction discarded',
+    'READONLYISH something new',
+    '',
+  ])('may have left a key: %s', (message) => {
+    expect(outcomeOfError(message)).toMatchObject({ mayHold: true, isMisconfiguration: false });
+  });
+});

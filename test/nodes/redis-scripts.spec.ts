@@ -1,0 +1,315 @@
+// The scripts as a server runs them: what they write, in which order, and what they refuse.
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import type { AcquireAnswer, ExtendAnswer, OwnerRequest } from '../../lib/core/lock-node.js';
+import {
+  certifyArguments,
+  ownerArguments,
+  readAcquired,
+  readCertified,
+  readExtended,
+  readInspected,
+  readReleased,
+  scripts,
+  type Certified,
+  type RedisScript,
+  type ScriptArguments,
+} from '../../lib/nodes/redis-scripts.js';
+import { requestFor, worldOf } from '../support/node-harness.js';
+import { startRedisServer, type RedisServer } from '../support/redis-servers.js';
+
+const CERTIFICATE = 'redlock:node';
+const quarantined = worldOf({ quarantine: true });
+const M = quarantined.quarantine;
+
+let server: RedisServer;
+let client: Redis;
+
+beforeAll(async () => {
+  server = await startRedisServer();
+  client = new Redis(server.url);
+});
+
+beforeEach(async () => {
+  await client.config('SET', 'maxmemory', '0');
+  await client.flushall();
+});
+
+afterAll(async () => {
+  await client.quit();
+  await server.stop();
+});
+
+function run(script: RedisScript, args: ScriptArguments, on = client): Promise<unknown> {
+  return on.call('eval', [script.text, ...args]);
+}
+
+async function acquire(request: OwnerRequest, isPersistent = false): Promise<AcquireAnswer> {
+  return readAcquired(await run(scripts.acquire, ownerArguments(request, isPersistent)));
+}
+
+async function extend(request: OwnerRequest): Promise<ExtendAnswer> {
+  return readExtended(await run(scripts.extend, ownerArguments(request, false)));
+}
+
+async function certify(isPersistent = false, on = client): Promise<Certified | null> {
+  return readCertified(await run(scripts.certify, certifyArguments(quarantined, isPersistent), on));
+}
+
+async function replid(): Promise<string> {
+  const info = await client.info('replication');
+  return /master_replid:(\w+)/.exec(info)?.[1] ?? '';
+}
+
+/** Writes the certificate of a node born `age` ms ago. */
+async function bear(age: number, origin?: string): Promise<string> {
+  const birth = (Date.now() - age) * 1_000;
+  const certificate = `${origin ?? (await replid())}:${birth}`;
+  await client.set(CERTIFICATE, certificate);
+  return certificate;
+}
+
+describe('what the scripts write', () => {
+  it('is a lock with the owner and a fence record with the token, under their ttls', async () => {
+    const world = worldOf({ keyPrefix: 'p:' });
+    const request = requestFor({ world, resources: ['a', 'b'], ttl: 5_000 });
+
+    await acquire(request);
+
+    const keys = (await client.keys('*')).sort();
+    expect(keys).toEqual(['p:a', 'p:b', 'p:redlock:fence:a', 'p:redlock:fence:b']);
+    expect(await client.mget(keys)).toEqual([
+      request.ownerId,
+      request.ownerId,
+      `${request.token}`,
+      `${request.token}`,
+    ]);
+    expect(await client.pttl('p:a')).toBeGreaterThan(4_500);
+    expect(await client.pttl('p:redlock:fence:a')).toBeGreaterThan(world.fenceRetention - 500);
+  });
+
+  it('is the lock alone, and the clock is not asked, where fencing and quarantine are off', async () => {
+    const request = requestFor({ world: worldOf({ fencing: false }), token: 0 });
+
+    const answer = await acquire(request);
+
+    expect(await client.keys('*')).toEqual(['r']);
+    expect(answer).toEqual({ vote: 'granted', nodeTime: 0 });
+  });
+
+  it('is a tombstone where a release found nothing', async () => {
+    const request = requestFor();
+
+    const reply = await run(scripts.release, ownerArguments(request, false));
+
+    expect(readReleased(reply)).toEqual({ vote: 'done' });
+    expect(await client.get('redlock:fence:r')).toBe(`${request.token}`);
+  });
+
+  it('keeps every digit of a token', async () => {
+    const token = Date.now() * 1_000 + 123;
+
+    const first = await acquire(requestFor({ token }));
+    await client.del('r');
+    const second = await acquire(requestFor({ token }));
+
+    expect(first.vote).toBe('granted');
+    expect(second).toMatchObject({ vote: 'stale', low: token });
+  });
+});
+
+describe('a node without memory', () => {
+  async function fillMemory(): Promise<void> {
+    await client.config('SET', 'maxmemory', '1');
+  }
+
+  it('refuses an acquisition and keeps nothing of it, not even its certificate', async () => {
+    const request = requestFor({ world: quarantined, resources: ['a', 'b'] });
+    await fillMemory();
+
+    const answer = acquire(request);
+
+    await expect(answer).rejects.toThrow(/^OOM /);
+    expect(await client.keys('*')).toEqual([]);
+  });
+
+  it('still extends', async () => {
+    const request = requestFor({ ttl: 1_000 });
+    await acquire(request);
+    await fillMemory();
+
+    const answer = await extend({ ...request, ttl: 20_000 });
+
+    expect(answer).toEqual({ vote: 'granted' });
+    expect(await client.pttl('r')).toBeGreaterThan(19_000);
+  });
+
+  it('revokes what it lost, without an error', async () => {
+    await fillMemory();
+
+    const answer = await extend(requestFor());
+
+    expect(answer).toEqual({ vote: 'revoked' });
+    expect(await client.keys('*')).toEqual([]);
+  });
+
+  it('still releases', async () => {
+    const request = requestFor();
+    await acquire(request);
+    await fillMemory();
+
+    const replies = [
+      await run(scripts.release, ownerArguments(request, false)),
+      await run(scripts.release, ownerArguments(requestFor(), false)),
+    ];
+
+    expect(replies.map(readReleased)).toEqual([{ vote: 'done' }, { vote: 'done' }]);
+    expect(await client.exists('r')).toBe(0);
+  });
+
+  it('stays quarantined', async () => {
+    const old = requestFor({ world: quarantined });
+    await fillMemory();
+
+    const answers = [await certify(), await certify()];
+
+    expect(answers).toMatchObject([{ quarantineRemaining: M }, { quarantineRemaining: M }]);
+    await expect(acquire(old)).rejects.toThrow(/^OOM /);
+  });
+});
+
+describe('quarantine (birth certificate)', () => {
+  const request = (): OwnerRequest => requestFor({ world: quarantined });
+
+  it('begins with the certificate step of a new node, before anybody asks for a lock', async () => {
+    const certified = await certify();
+
+    expect(certified).toMatchObject({ quarantineRemaining: M, isOriginKnown: true });
+    expect(await client.get(CERTIFICATE)).toBe(`${await replid()}:${certified?.nodeTime}`);
+    expect(await client.ttl(CERTIFICATE)).toBe(-1);
+  });
+
+  it('stores the lock all the same', async () => {
+    const asked = request();
+
+    const answer = await acquire(asked);
+
+    expect(answer).toEqual({ vote: 'quarantined', remaining: M });
+    expect(await client.get('r')).toBe(asked.ownerId);
+  });
+
+  it('counts down, and ends', async () => {
+    await bear(M - 5_000);
+    const during = await acquire(request());
+    await client.del('r');
+    await bear(M);
+    const after = await acquire(request());
+
+    expect(during.vote).toBe('quarantined');
+    const remaining = during.vote === 'quarantined' ? during.remaining : 0;
+    expect(remaining).toBeGreaterThan(4_000);
+    expect(remaining).toBeLessThanOrEqual(5_000);
+    expect(after.vote).toBe('granted');
+  });
+
+  it('holds for an extension that finds all its keys', async () => {
+    const asked = request();
+    await acquire(asked);
+
+    const during = await extend(asked);
+    await bear(M);
+    const after = await extend(asked);
+
+    expect([during, after]).toEqual([{ vote: 'quarantined' }, { vote: 'granted' }]);
+  });
+
+  it('does not hide that an extension found a key gone', async () => {
+    const answer = await extend(request());
+
+    expect(answer).toEqual({ vote: 'revoked' });
+    expect(await client.exists(CERTIFICATE)).toBe(1);
+  });
+
+  it('begins again after FLUSHALL', async () => {
+    await bear(M);
+    await client.flushall();
+
+    expect((await acquire(request())).vote).toBe('quarantined');
+  });
+
+  it('begins again with data of another history', async () => {
+    await bear(M, 'a'.repeat(40));
+
+    const answer = await acquire(request());
+
+    expect(answer.vote).toBe('quarantined');
+    expect(await client.get(CERTIFICATE)).toMatch(`${await replid()}:`);
+  });
+
+  it('does not begin with another history on a node declared persistent', async () => {
+    const certificate = await bear(M, 'a'.repeat(40));
+
+    const answer = await acquire(request(), true);
+
+    expect(answer.vote).toBe('granted');
+    expect(await client.get(CERTIFICATE)).toBe(certificate);
+  });
+
+  it('begins on a persistent node that has no certificate', async () => {
+    expect((await acquire(request(), true)).vote).toBe('quarantined');
+  });
+
+  it('begins again when the clock was set back behind the birth', async () => {
+    await bear(-2_000);
+
+    expect(await certify()).toMatchObject({ quarantineRemaining: M });
+  });
+
+  it('bears a clock that is behind the birth by less than a second', async () => {
+    const certificate = await bear(-500);
+
+    const certified = await certify();
+
+    expect(certified?.quarantineRemaining).toBeGreaterThan(M);
+    expect(await client.get(CERTIFICATE)).toBe(certificate);
+  });
+
+  it('begins again when the certificate is not one', async () => {
+    await client.set(CERTIFICATE, 'nonsense');
+
+    expect((await acquire(request())).vote).toBe('quarantined');
+  });
+
+  it('goes by the certificate alone where INFO is denied inside scripts', async () => {
+    await client.call('ACL', ['SETUSER', 'blind', 'on', '>pw', '~*', '+@all', '-info']);
+    const blind = client.duplicate({ username: 'blind', password: 'pw', enableReadyCheck: false });
+    try {
+      const fresh = await certify(false, blind);
+      await bear(M, 'a'.repeat(40));
+      const old = await certify(false, blind);
+
+      expect(fresh).toMatchObject({ quarantineRemaining: M, isOriginKnown: false });
+      expect(old).toMatchObject({ quarantineRemaining: 0, isOriginKnown: false });
+    } finally {
+      blind.disconnect();
+    }
+  });
+});
+
+describe('an odd reply', () => {
+  it.each([null, 'OK', 7, [], ['what', 1], [null, null], [1, 2, 3]])(
+    'is a failure that may hold the key: %j',
+    (reply) => {
+      for (const read of [readAcquired, readExtended, readReleased]) {
+        expect(read(reply)).toMatchObject({ vote: 'failed', mayHold: true });
+      }
+    },
+  );
+
+  it('does not pass for an owner or a certificate', () => {
+    expect(readInspected('x')).toMatchObject({ vote: 'failed' });
+    expect(readInspected([7, 7])).toMatchObject({ vote: 'failed' });
+    expect(readCertified('x')).toBeNull();
+    expect(readCertified(['1', '2'])).toBeNull();
+  });
+});

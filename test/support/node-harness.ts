@@ -1,0 +1,118 @@
+// What the tests of lock nodes share: promises for answers, requests, and an observer to await.
+import type {
+  AcquireAnswer,
+  ExtendAnswer,
+  InspectAnswer,
+  LockNode,
+  NodeStatus,
+  OwnerRequest,
+  ReleaseAnswer,
+  World,
+} from '../../lib/core/lock-node.js';
+import { silentObserver, type RedlockObserver } from '../../lib/core/observer.js';
+import { resolveOptions, type RedlockOptions } from '../../lib/core/options.js';
+import { createNodes, type NodeInput, type NodeSet } from '../../lib/nodes/node-inputs.js';
+
+export function acquire(node: LockNode, request: OwnerRequest): Promise<AcquireAnswer> {
+  return new Promise((resolve) => node.acquire(request, resolve));
+}
+
+export function extend(node: LockNode, request: OwnerRequest): Promise<ExtendAnswer> {
+  return new Promise((resolve) => node.extend(request, resolve));
+}
+
+export function release(node: LockNode, request: OwnerRequest): Promise<ReleaseAnswer> {
+  return new Promise((resolve) => node.release(request, resolve));
+}
+
+export function inspect(node: LockNode, world: World, resource: string): Promise<InspectAnswer> {
+  return new Promise((resolve) => node.inspect(world, resource, resolve));
+}
+
+export function worldOf(options: RedlockOptions = {}): World {
+  return resolveOptions({ quarantine: false, ...options }, 1).world;
+}
+
+let ownerCount = 0;
+
+/** A request of an owner of its own for `r`, with a token of now. */
+export function requestFor(overrides: Partial<OwnerRequest> = {}): OwnerRequest {
+  ownerCount += 1;
+  return {
+    world: worldOf(),
+    resources: ['r'],
+    ownerId: `owner-${ownerCount}`,
+    token: Date.now() * 1_000 + ownerCount,
+    ttl: 10_000,
+    ...overrides,
+  };
+}
+
+export interface NodeEvent {
+  readonly status: NodeStatus;
+  readonly message: string;
+  readonly isTrouble: boolean;
+}
+
+/** An observer that keeps what it is told of nodes. */
+export class NodeLog {
+  readonly events: NodeEvent[] = [];
+  readonly observer: RedlockObserver = {
+    ...silentObserver,
+    nodeChanged: (status, message, isTrouble) => {
+      this.events.push({ status, message, isTrouble });
+      for (const check of [...this.#checks]) check();
+    },
+  };
+  readonly #checks = new Set<() => void>();
+
+  get messages(): string[] {
+    return this.events.map(({ message }) => message);
+  }
+
+  /** Resolves with the first event, since `after` events, that matches. */
+  async until(matches: (event: NodeEvent) => boolean, after = 0): Promise<NodeEvent> {
+    return new Promise((resolve) => {
+      const check = (): void => {
+        const found = this.events.slice(after).find(matches);
+        if (found === undefined) return;
+        this.#checks.delete(check);
+        resolve(found);
+      };
+      this.#checks.add(check);
+      check();
+    });
+  }
+
+  untilState(state: NodeStatus['state'], after = 0): Promise<NodeEvent> {
+    return this.until(({ status }) => status.state === state, after);
+  }
+}
+
+export interface TestNodes extends NodeSet {
+  readonly log: NodeLog;
+  /** The first node; most tests have one. */
+  readonly node: LockNode;
+}
+
+/** Nodes over real servers, not awaited. Quarantine is off unless the options say otherwise. */
+export function testNodes(inputs: readonly NodeInput[], options: RedlockOptions = {}): TestNodes {
+  const log = new NodeLog();
+  const resolved = resolveOptions({ quarantine: false, ...options }, inputs.length);
+  const set = createNodes(inputs, resolved, { observer: log.observer });
+  const [node] = set.nodes;
+  if (node === undefined) throw new Error('No node was made.');
+  return { ...set, log, node };
+}
+
+/** Waits until `isTrue`, at most `limit` ms. For what happens in a server and tells nobody. */
+export async function eventually(
+  isTrue: () => boolean | Promise<boolean>,
+  limit = 10_000,
+): Promise<void> {
+  const endsAt = Date.now() + limit;
+  while (!(await isTrue())) {
+    if (Date.now() > endsAt) throw new Error(`Not within ${limit} ms: ${isTrue.toString()}`);
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+}
