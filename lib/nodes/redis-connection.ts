@@ -76,8 +76,9 @@ export class RedisConnection {
     (this.#client.stream as Redis['stream'] | undefined)?.destroy();
     const unanswered = [...this.#unanswered];
     this.#unanswered.clear();
-    for (const { onReply } of unanswered) onReply(lostOutcome(reason.message), null);
+    // First: whoever is answered below must not take this connection for one that works again.
     this.#listener.ended(this, reason);
+    for (const { onReply } of unanswered) onReply(lostOutcome(reason.message), null);
   }
 
   #onError(error: Error): void {

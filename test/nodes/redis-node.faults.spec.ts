@@ -174,6 +174,7 @@ describe('a server that hangs (SIGSTOP)', () => {
       mayHold: true,
       message: expect.stringMatching(/silent for \d+ ms/),
     });
+    expect(log.events.map(({ status }) => status.state)).toEqual(['up', 'suspended', 'down', 'up']);
     await eventually(async () => (await server.client.exists('r')) === 0);
   });
 
