@@ -1,0 +1,56 @@
+// What the application runs on: the lock nodes, and the store that all replicas share.
+import { MemoryStore } from '../store/memory-store.js';
+import { RedisStore } from '../store/redis-store.js';
+import type { FencedStore } from '../store/fenced-store.js';
+import { findRedisServer, RedisServer, startRedisServers } from './redis-server.js';
+
+export interface Infrastructure {
+  /** URLs for `RedlockModule.forRoot`; undefined means one node in this process's memory. */
+  readonly nodes: readonly string[] | undefined;
+  readonly store: FencedStore;
+  /** One line for the log. */
+  readonly description: string;
+}
+
+/**
+ * Reads `REDIS_NODES` and `STORE_URL`, and starts what they do not name. Nothing of it has to be
+ * stopped: servers that are started here end with this process, however it ends.
+ */
+export async function prepareInfrastructure(env: NodeJS.ProcessEnv): Promise<Infrastructure> {
+  const given = env.REDIS_NODES ? env.REDIS_NODES.split(',').map((url) => url.trim()) : undefined;
+  const { nodes, nodesText } = await prepareNodes(given);
+  // Replicas that are told the same nodes, and no store, still have to share one.
+  const { store, storeText } = await prepareStore(env.STORE_URL ?? given?.[0]);
+  return { nodes, store, description: `locks: ${nodesText}; store: ${storeText}` };
+}
+
+async function prepareNodes(given: readonly string[] | undefined) {
+  if (given !== undefined) {
+    return { nodes: given, nodesText: given.map(withoutPassword).join(', ') };
+  }
+  if (findRedisServer() === null) {
+    return { nodes: undefined, nodesText: 'no Redis is installed, one node in memory' };
+  }
+  const servers = await startRedisServers(NODE_COUNT);
+  const nodes = servers.map(({ url }) => url);
+  return { nodes, nodesText: `${NODE_COUNT} throwaway servers, ${nodes.join(', ')}` };
+}
+
+async function prepareStore(url: string | undefined) {
+  if (url !== undefined) return { store: new RedisStore(url), storeText: withoutPassword(url) };
+  if (findRedisServer() === null) {
+    return { store: new MemoryStore(), storeText: 'in memory' };
+  }
+  const server = await RedisServer.start();
+  return { store: new RedisStore(server.url), storeText: `a throwaway server, ${server.url}` };
+}
+
+function withoutPassword(url: string): string {
+  // RedlockModule will say what is wrong with it.
+  if (!URL.canParse(url)) return 'no URL';
+  const { protocol, host, pathname } = new URL(url);
+  return `${protocol}//${host}${pathname}`;
+}
+
+// Five keep granting while any two of them are down.
+const NODE_COUNT = 5;

@@ -1,0 +1,70 @@
+// Throwaway Redis servers on loopback, for trying locks without installing anything but Redis.
+import { spawnSync } from 'node:child_process';
+import { randomInt, randomUUID } from 'node:crypto';
+import { tmpdir } from 'node:os';
+
+import { BoundProcess } from './bound-process.js';
+
+export class RedisServer {
+  readonly url: string;
+  readonly #process: BoundProcess;
+
+  private constructor(process: BoundProcess, port: number) {
+    this.#process = process;
+    this.url = `redis://127.0.0.1:${port}`;
+  }
+
+  /** Starts an empty server that ends with this process, and resolves when it accepts. */
+  static async start(): Promise<RedisServer> {
+    const command = findRedisServer();
+    if (command === null) throw new Error(`Install one of: ${COMMANDS.join(', ')}`);
+    for (let attempt = 1; ; attempt += 1) {
+      const port = randomInt(PORT_MIN, PORT_MAX);
+      try {
+        const process = new BoundProcess(command, argumentsFor(port));
+        await process.line(/Ready to accept connections/);
+        return new RedisServer(process, port);
+      } catch (error) {
+        // Most likely another program has the port.
+        if (attempt === ATTEMPTS_MAX) throw error;
+      }
+    }
+  }
+
+  /** Stops it without closing its connections: it accepts, and answers nothing. */
+  freeze(): void {
+    this.#process.freeze();
+  }
+
+  /** Ends it as a crash does, also while it is frozen: there is nothing to save. */
+  async kill(): Promise<void> {
+    await this.#process.end('SIGKILL');
+  }
+}
+
+/** The server program that is installed here; null where there is none. */
+export function findRedisServer(): string | null {
+  const isInstalled = (command: string) =>
+    spawnSync(command, ['--version'], { stdio: 'ignore' }).status === 0;
+  return COMMANDS.find(isInstalled) ?? null;
+}
+
+/** Starts `count` servers at once. */
+export async function startRedisServers(count: number): Promise<RedisServer[]> {
+  return Promise.all(Array.from({ length: count }, () => RedisServer.start()));
+}
+
+function argumentsFor(port: number): string[] {
+  return [
+    ...['--port', `${port}`, '--bind', '127.0.0.1'],
+    ...['--save', '', '--appendonly', 'no'],
+    // Where it would look for an old snapshot: by default in the current folder.
+    ...['--dir', tmpdir(), '--dbfilename', `${randomUUID()}.rdb`],
+  ];
+}
+
+const COMMANDS = ['redis-server', 'valkey-server'];
+const ATTEMPTS_MAX = 10;
+// Below the ports that systems give to outgoing connections.
+const PORT_MIN = 20_000;
+const PORT_MAX = 32_000;

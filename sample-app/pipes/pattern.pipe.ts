@@ -1,0 +1,20 @@
+import { BadRequestException, type ArgumentMetadata, type PipeTransform } from '@nestjs/common';
+
+/** Accepts text that matches: what becomes part of a lock's name is checked like any input. */
+export class PatternPipe implements PipeTransform<unknown, string | undefined> {
+  constructor(
+    private readonly pattern: RegExp,
+    private readonly options: { readonly isOptional: boolean } = { isOptional: false },
+  ) {}
+
+  transform(value: unknown, { data }: ArgumentMetadata): string | undefined {
+    if (value === undefined && this.options.isOptional) return undefined;
+    if (typeof value === 'string' && this.pattern.test(value)) return value;
+    throw new BadRequestException(
+      `Expected ${data} to match ${this.pattern}, got ${JSON.stringify(value)}`,
+    );
+  }
+}
+
+/** A sku, an account, a job. */
+export const namePipe = new PatternPipe(/^[\w-]{1,50}$/);
