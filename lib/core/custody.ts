@@ -157,7 +157,7 @@ export class Custody {
     const kept = this.#retained.get(holding);
     if (kept === undefined) return;
     const left = Math.ceil(kept.until - environment.now());
-    if (left <= 0) {
+    if (left <= 0 || !holding.isHeld()) {
       await holding.release();
       return;
     }

@@ -196,6 +196,8 @@ export class Holding implements Extendable {
     const now = this.#ensemble.environment.now();
     this.#leases.revoke(node, now);
     if (now >= this.#leases.validUntil) this.lose('revoked');
+    // The validity may end sooner now than whoever is told by the watchdog would learn.
+    else this.#awaitExpiry();
   }
 
   async #releaseOnce(wasHeld: boolean): Promise<void> {
