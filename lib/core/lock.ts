@@ -131,7 +131,8 @@ export class Lock implements AsyncDisposable {
     const { resources } = this;
     const votes = this.#holding.lastVotes();
     const said = votes.length === 0 ? '' : `. Nodes: ${describeVotes(votes)}`;
-    const message = `The lock of ${describeResources(resources)} ${state}: ${explain(reason)}${said}`;
+    const names = describeResources(resources);
+    const message = `The lock of ${names} ${state}: ${explain(reason)}${said}`;
     return new LockLostError(message, { resources, votes, reason, result });
   }
 }

@@ -34,7 +34,8 @@ export function majorityOf(nodeCount: number): number {
 /**
  * Until when one node's grant may be relied on, on the monotonic clock, in ms: `startedAt` is the
  * time read before the first byte of its round was sent. Never later than the node's own expiry.
- * Source: Redis "Distributed Locks", Safety Arguments: MIN_VALIDITY = TTL - (T2 - T1) - CLOCK_DRIFT.
+ * Source: Redis "Distributed Locks", Safety Arguments:
+ * MIN_VALIDITY = TTL - (T2 - T1) - CLOCK_DRIFT.
  */
 export function leaseUntil(
   startedAt: Milliseconds,

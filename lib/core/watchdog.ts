@@ -46,7 +46,7 @@ export class Watchdog {
     const members = this.#slots.get(slot);
     members?.delete(watched);
     if (members?.size === 0) this.#slots.delete(slot);
-    // The timer is left alone unless it is the last: starting another costs more than one vain call.
+    // Unless it was the last, the timer is left alone: one vain call costs less than a new timer.
     if (this.#slotOf.size === 0) this.#stopTimer();
   }
 
