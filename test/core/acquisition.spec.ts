@@ -1,0 +1,602 @@
+import { describe, expect, it, jest } from '@jest/globals';
+
+import {
+  LockExpiredError,
+  LockTakenError,
+  NoQuorumError,
+  RedlockError,
+} from '../../lib/core/errors.js';
+import { expectInstance, reasonOf, setScene } from './scene.js';
+import type { Lock } from '../../lib/core/lock.js';
+
+const ttl = 10_000;
+
+describe('a free resource', () => {
+  it('is locked on all nodes by one attempt', async () => {
+    const { redlock, nodes, owners, observer, until } = setScene();
+
+    const lock = await until(redlock.acquire('r', ttl));
+
+    expect(await owners()).toEqual([lock.ownerId, lock.ownerId, lock.ownerId]);
+    expect(nodes.map((node) => node.count('acquire'))).toEqual([1, 1, 1]);
+    expect(observer.acquired).toHaveBeenCalledWith(lock, 0, 1);
+  });
+
+  it.each([1, 2, 3, 4, 5])('is locked with %i nodes', async (nodeCount) => {
+    const { redlock, until } = setScene({ nodes: nodeCount });
+
+    const lock = await until(redlock.acquire('r', ttl));
+
+    expect(lock.isValid).toBe(true);
+  });
+
+  it.each([
+    [3, 1],
+    [4, 1],
+    [5, 2],
+  ])('of %i nodes is locked while %i are down', async (nodeCount, down) => {
+    const { redlock, nodes, until } = setScene({ nodes: nodeCount });
+    for (const node of nodes.slice(0, down)) node.fail('down');
+
+    const lock = await until(redlock.acquire('r', ttl, { wait: 0 }));
+
+    expect(lock.isValid).toBe(true);
+  });
+
+  it('is locked for the default ttl where the call names none', async () => {
+    const { redlock, until } = setScene();
+
+    const lock = await until(redlock.acquire('r'));
+
+    expect(lock.remaining).toBeCloseTo(9_898, 6);
+  });
+});
+
+describe('several resources', () => {
+  it('are locked all or none', async () => {
+    const { redlock, otherProcess, nodes, rejection, until } = setScene();
+    await until(otherProcess().acquire('b', ttl));
+
+    const error = await rejection(redlock.acquire(['a', 'b', 'c'], ttl, { wait: 0 }));
+
+    expect(expectInstance(error, LockTakenError).resources).toEqual(['a', 'b', 'c']);
+    for (const node of nodes) {
+      expect(await node.ownerOf('a')).toBeNull();
+      expect(await node.ownerOf('c')).toBeNull();
+    }
+  });
+
+  it('are released together', async () => {
+    const { redlock, owners, until } = setScene();
+    const lock = await until(redlock.acquire(['a', 'b'], ttl));
+
+    await until(lock.release());
+
+    expect([...(await owners('a')), ...(await owners('b'))]).toEqual(Array(6).fill(null));
+  });
+
+  it('that overlap do not deadlock, in one process or in two', async () => {
+    const { redlock, otherProcess, environment, until } = setScene();
+    const processes = [redlock, otherProcess()];
+    const wishes = [
+      ['a', 'b'],
+      ['b', 'c'],
+      ['c', 'a'],
+      ['c', 'b', 'a'],
+    ];
+    let running = new Set<string>();
+    let overlaps = 0;
+
+    const calls = processes.flatMap((process) =>
+      wishes.map((wish) =>
+        process.using(wish, { ttl, wait: 60_000 }, async () => {
+          if (wish.some((resource) => running.has(resource))) overlaps += 1;
+          running = new Set([...running, ...wish]);
+          await environment.settle();
+          running = new Set([...running].filter((resource) => !wish.includes(resource)));
+        }),
+      ),
+    );
+    await until(Promise.all(calls));
+
+    expect(overlaps).toBe(0);
+  });
+});
+
+describe('calls of one process', () => {
+  it('get the lock in the order in which they asked', async () => {
+    const { redlock, environment, until } = setScene();
+    const order: number[] = [];
+
+    const calls = [1, 2, 3, 4, 5].map((place) =>
+      redlock.using('r', { ttl, wait: 60_000 }, async () => {
+        order.push(place);
+        await environment.settle();
+      }),
+    );
+    await until(Promise.all(calls));
+
+    expect(order).toEqual([1, 2, 3, 4, 5]);
+  });
+
+  it('do not vote each other down: only the first in the queue asks the nodes', async () => {
+    const { redlock, otherProcess, environment, node, until } = setScene();
+    await until(otherProcess().acquire('r', ttl));
+    const before = node(0).count('acquire');
+
+    const calls = Promise.allSettled(
+      [1, 2, 3, 4, 5].map(() => redlock.acquire('r', ttl, { wait: 1 })),
+    );
+    await environment.settle();
+
+    expect(node(0).count('acquire')).toBe(before + 1);
+    await until(calls);
+  });
+
+  it('wake up by a release in the same process, without waiting for the next poll', async () => {
+    const { redlock, environment, until } = setScene();
+    const retryDelay = { min: 3_000, max: 3_000 };
+    const lock = await until(redlock.acquire('r', ttl));
+    const waiting = redlock.acquire('r', ttl, { wait: 60_000, retryDelay });
+    await environment.advance(50);
+
+    await until(lock.release());
+    await environment.settle();
+
+    expect((await until(waiting, 1)).isValid).toBe(true);
+  });
+
+  it('pass over one that has given up', async () => {
+    const { redlock, until } = setScene();
+    const lock = await until(redlock.acquire('r', ttl));
+    const impatient = reasonOf(redlock.acquire('r', ttl, { wait: 100 }));
+    const patient = redlock.acquire('r', ttl, { wait: 60_000 });
+    const error = await until(impatient);
+
+    await until(lock.release());
+
+    expect(error).toBeInstanceOf(LockTakenError);
+    expect((await until(patient)).isValid).toBe(true);
+  });
+});
+
+describe('a wait of 0', () => {
+  it('makes one attempt', async () => {
+    const { redlock, otherProcess, environment, node, rejection, until } = setScene();
+    await until(otherProcess().acquire('r', ttl));
+    const before = node(0).count('acquire');
+
+    const error = await rejection(redlock.acquire('r', ttl, { wait: 0 }));
+
+    expect(error).toBeInstanceOf(LockTakenError);
+    expect(node(0).count('acquire')).toBe(before + 1);
+    expect(environment.pendingTimers).toBe(1);
+  });
+
+  it('does not queue behind other calls of its process', async () => {
+    const { redlock, otherProcess, environment, node, rejection, until } = setScene();
+    await until(otherProcess().acquire('r', ttl));
+    const queued = reasonOf(redlock.acquire('r', ttl, { wait: 1_000 }));
+    await environment.advance(10);
+    const before = node(0).count('acquire');
+
+    const error = expectInstance(
+      await rejection(redlock.acquire('r', ttl, { wait: 0 }), 1),
+      LockTakenError,
+    );
+
+    expect(error.message).toBe(
+      'Could not lock "r" within 0 ms: other calls of this process hold it or wait for it',
+    );
+    expect(error.retryAfter).toBeNull();
+    expect(node(0).count('acquire')).toBe(before);
+    await until(queued);
+  });
+
+  it('gives that attempt the whole node timeout', async () => {
+    const { redlock, nodes, until } = setScene();
+    for (const node of nodes) node.latency = { answer: 499 };
+
+    const lock = await until(redlock.acquire('r', ttl, { wait: 0 }));
+
+    expect(lock.isValid).toBe(true);
+  });
+});
+
+describe('a taken resource', () => {
+  it('is asked for again until `wait` is spent, and not for longer', async () => {
+    const { redlock, otherProcess, environment, observer, rejection, until } = setScene();
+    await until(otherProcess().acquire('r', 30_000));
+    const startedAt = environment.now();
+
+    const error = await rejection(redlock.acquire('r', ttl, { wait: 2_000 }));
+
+    const waited = environment.now() - startedAt;
+    expect(waited).toBeGreaterThan(1_990);
+    expect(waited).toBeLessThanOrEqual(2_001);
+    const [resources, reported, reportedWait, attempts] = observer.refused.mock.calls[0] ?? [];
+    expect(resources).toEqual(['r']);
+    expect(reported).toBe(error);
+    expect(reportedWait).toBeCloseTo(waited, -1);
+    expect(attempts).toBeGreaterThan(10);
+    expect(expectInstance(error, LockTakenError).message).toMatch(
+      /^Could not lock "r" in \d+ attempts and (1999|200\d) ms: held by another owner\. Nodes: node-0 taken \(for another \d+ ms\)/,
+    );
+  });
+
+  it('is asked for by somebody else within its wait as soon as it is free', async () => {
+    const { redlock, otherProcess, environment, until } = setScene();
+    const lock = await until(otherProcess().acquire('r', ttl));
+    const waiting = redlock.acquire('r', ttl);
+    await environment.advance(1_000);
+
+    await until(lock.release());
+    const startedAt = environment.now();
+    await until(waiting);
+
+    expect(environment.now() - startedAt).toBeLessThanOrEqual(120);
+  });
+
+  it('is free again after the ttl of a process that died', async () => {
+    const { redlock, otherProcess, environment, until } = setScene();
+    await until(otherProcess().acquire('r', 2_000));
+    const startedAt = environment.now();
+
+    const lock = await until(redlock.acquire('r', ttl));
+
+    expect(environment.now() - startedAt).toBeLessThanOrEqual(2_000 + 121);
+    expect(lock.remaining).toBeCloseTo(9_898, 6);
+  });
+
+  it('gives a lock with its whole ttl, however long it was waited for', async () => {
+    const { redlock, otherProcess, environment, until } = setScene();
+    const held = await until(otherProcess().acquire('r', 30_000));
+    const waiting = redlock.acquire('r', ttl, { wait: 60_000 });
+    await environment.advance(25_000);
+
+    await until(held.release());
+    const lock = await until(waiting);
+
+    expect(lock.remaining).toBeGreaterThan(9_890);
+  });
+
+  it('says when it may be free again', async () => {
+    const { redlock, nodes, rejection } = setScene();
+    nodes.forEach((node, index) => node.occupy('r', 1_000 * (index + 1)));
+
+    const error = await rejection(redlock.acquire('r', ttl, { wait: 0 }));
+
+    expect(expectInstance(error, LockTakenError).retryAfter).toBe(1_000);
+  });
+
+  it('whose holder no node knows the end of says so', async () => {
+    const { redlock, nodes, rejection } = setScene({ nodes: 4 });
+    nodes[0]?.occupy('r', 1_000);
+    nodes[1]?.occupy('r', 1_000);
+    nodes[2]?.fail('down');
+
+    const error = await rejection(redlock.acquire('r', ttl, { wait: 0 }));
+
+    expect(expectInstance(error, LockTakenError).retryAfter).toBe(1_000);
+  });
+
+  it('is told as taken, not as a lack of nodes, when `wait` cuts the last attempt short', async () => {
+    const { redlock, nodes, rejection } = setScene();
+    for (const node of nodes) {
+      node.occupy('r', 60_000);
+      node.latency = { request: 5, answer: 5 };
+    }
+    const retryDelay = { min: 30, max: 30 };
+
+    const errors: unknown[] = [];
+    for (let wait = 40; wait < 80; wait += 3) {
+      errors.push(await rejection(redlock.acquire('r', ttl, { wait, retryDelay })));
+    }
+
+    const codes = errors.map((error) => expectInstance(error, RedlockError).code);
+    expect(new Set(codes)).toEqual(new Set(['LOCK_TAKEN']));
+  });
+});
+
+describe('the delay between two attempts', () => {
+  it('is random between its bounds', async () => {
+    const { redlock, nodes, node, rejection } = setScene();
+    for (const each of nodes) each.occupy('r', 60_000);
+
+    await rejection(redlock.acquire('r', ttl, { wait: 20_000, retryDelay: { min: 40, max: 80 } }));
+
+    const starts = node(0)
+      .calls.filter(({ operation }) => operation === 'acquire')
+      .map(({ at }) => at);
+    const pauses = starts.slice(1, -1).map((at, index) => at - (starts[index] ?? 0));
+    expect(Math.min(...pauses)).toBeGreaterThanOrEqual(39);
+    expect(Math.max(...pauses)).toBeLessThanOrEqual(80);
+    expect(Math.max(...pauses) - Math.min(...pauses)).toBeGreaterThan(30);
+  });
+});
+
+describe("the keys of a client's own earlier attempt", () => {
+  it('do not vote its next one down: 4 of 5 nodes free at the second attempt are enough', async () => {
+    const { environment, redlock, nodes, node, observer, until } = setScene({ nodes: 5 });
+    for (const each of nodes) each.latency = { request: 3, answer: 3 };
+    for (const index of [0, 1, 2]) node(index).occupy('r', 60_000);
+    const call = redlock.acquire('r', ttl, { retryDelay: { min: 1, max: 1 } });
+    await environment.advance(4);
+    node(0).vacate('r');
+    node(1).vacate('r');
+
+    const lock = await until(call);
+
+    expect(observer.acquired).toHaveBeenCalledWith(lock, expect.any(Number), 2);
+  });
+});
+
+describe('a split vote', () => {
+  it.each([1, 2, 3, 4, 5])(
+    'of 3 clients is over within a few round trips (seed %i)',
+    async (seed) => {
+      const { environment, redlock, otherProcess, nodes, until } = setScene({ seed });
+      const clients = [redlock, otherProcess(), otherProcess()];
+      nodes.forEach((node, index) => {
+        node.latency = { request: 1 + index, answer: 1 };
+      });
+      const startedAt = environment.now();
+
+      const winner = await until(
+        Promise.race(clients.map((client) => client.acquire('r', ttl).catch(() => null))),
+      );
+
+      expect(winner?.isValid).toBe(true);
+      expect(environment.now() - startedAt).toBeLessThan(1_000);
+    },
+  );
+});
+
+describe('a lock whose answers came after its ttl', () => {
+  it('is refused as expired, and undone', async () => {
+    const { environment, redlock, nodes, owners, until } = setScene();
+    for (const node of nodes) node.latency = { answer: 1 };
+    const call = reasonOf(redlock.acquire('r', 1_000, { wait: 0 }));
+    await environment.settle();
+    environment.block(1_500);
+
+    const error = expectInstance(await until(call), LockExpiredError);
+
+    expect(error.message).toMatch(/a quorum granted it too late to be of use\. Use a longer ttl/);
+    expect(error.votes.map(({ vote }) => vote)).toEqual(['granted', 'granted', 'none']);
+    expect(await owners()).toEqual([null, null, null]);
+  });
+});
+
+describe('too few nodes', () => {
+  it('are told with what each of them said', async () => {
+    const { redlock, node, rejection } = setScene();
+    node(0).fail('down');
+    node(1).fail('answerOdd', 'acquire');
+
+    const error = expectInstance(
+      await rejection(redlock.acquire('r', ttl, { wait: 0 })),
+      NoQuorumError,
+    );
+
+    expect(error.message).toMatch(/: fewer than 2 of 3 nodes could vote\. Nodes: node-0 failed/);
+    expect(error.votes).toEqual([
+      { node: 'node-0', vote: 'failed', message: 'the connection is not ready' },
+      {
+        node: 'node-1',
+        vote: 'failed',
+        message: 'the connection was lost after the request was sent',
+      },
+      { node: 'node-2', vote: expect.stringMatching(/none|granted/), message: '' },
+    ]);
+  });
+
+  it('are waited for: one that comes back in time gives the lock', async () => {
+    const { environment, redlock, node, until } = setScene();
+    node(0).fail('down');
+    node(1).fail('down');
+    const call = redlock.acquire('r', ttl);
+    await environment.advance(1_000);
+
+    node(1).heal();
+
+    expect((await until(call)).isValid).toBe(true);
+  });
+
+  it('because of quarantine are told as that', async () => {
+    const { redlock, nodes, owners, rejection } = setScene();
+    for (const node of nodes) node.fail('quarantined', 'acquire');
+
+    const error = expectInstance(
+      await rejection(redlock.acquire('r', ttl, { wait: 0 })),
+      NoQuorumError,
+    );
+
+    expect(error.message).toMatch(
+      /quarantined \(restarted or lost its data; its votes count in 1000 ms\)/,
+    );
+    expect(await owners()).toEqual([null, null, null]);
+  });
+
+  it('because of a wrong password reject at once, not after `wait`', async () => {
+    const { environment, redlock, node, rejection } = setScene();
+    node(0).fail('refused');
+    node(1).fail('refused');
+    const startedAt = environment.now();
+
+    const error = expectInstance(await rejection(redlock.acquire('r', ttl)), NoQuorumError);
+
+    expect(environment.now()).toBe(startedAt);
+    expect(error.message).toMatch(
+      /: too many nodes are misconfigured for a quorum of 2 of 3\. Nodes: node-0 failed \(WRONGPASS/,
+    );
+  });
+});
+
+describe('one hung node of three', () => {
+  it('neither slows an acquisition nor stretches its wait', async () => {
+    const { environment, redlock, otherProcess, node, rejection, until } = setScene();
+    node(0).freeze();
+    const startedAt = environment.now();
+
+    const lock = await until(otherProcess().acquire('r', 30_000));
+    const lockedAt = environment.now();
+    await rejection(redlock.acquire('r', ttl, { wait: 1_000 }));
+
+    expect(lockedAt).toBe(startedAt);
+    expect(environment.now() - lockedAt).toBeLessThanOrEqual(1_001);
+    expect(lock.isValid).toBe(true);
+  });
+
+  it('keeps no key of a failed call once it runs again', async () => {
+    const { environment, redlock, node, rejection } = setScene();
+    node(0).freeze();
+    node(1).occupy('r', 60_000);
+    node(2).occupy('r', 60_000);
+    await rejection(redlock.acquire('r', ttl, { wait: 1_000 }));
+
+    node(0).thaw();
+    await environment.settle();
+
+    expect(await node(0).ownerOf('r')).toBeNull();
+  });
+});
+
+describe("the caller's abort signal", () => {
+  const reason = new Error('the client went away');
+
+  it('that is aborted already rejects at once, and no node is asked', async () => {
+    const { redlock, node, observer, rejection } = setScene();
+
+    const error = await rejection(redlock.acquire('r', ttl, { signal: AbortSignal.abort(reason) }));
+
+    expect(error).toBe(reason);
+    expect(node(0).calls).toEqual([]);
+    expect(observer.refused).toHaveBeenCalledWith(['r'], reason, 0, 0);
+  });
+
+  it('ends the wait in the queue', async () => {
+    const { redlock, otherProcess, environment, until } = setScene();
+    await until(otherProcess().acquire('r', ttl));
+    const first = reasonOf(redlock.acquire('r', ttl, { wait: 1_000 }));
+    const controller = new AbortController();
+    const queued = reasonOf(redlock.acquire('r', ttl, { signal: controller.signal }));
+    await environment.advance(10);
+
+    controller.abort(reason);
+
+    expect(await until(queued, 1)).toBe(reason);
+    expect(redlock.status().waiting).toBe(1);
+    await until(first);
+  });
+
+  it('ends the pause between two attempts', async () => {
+    const { redlock, otherProcess, environment, until } = setScene();
+    await until(otherProcess().acquire('r', ttl));
+    const controller = new AbortController();
+    const retryDelay = { min: 1_000, max: 1_000 };
+    const call = reasonOf(redlock.acquire('r', ttl, { signal: controller.signal, retryDelay }));
+    await environment.advance(10);
+
+    controller.abort(reason);
+
+    expect(await until(call, 1)).toBe(reason);
+    expect(redlock.status().waiting).toBe(0);
+  });
+
+  it('ends an attempt under way and leaves no key', async () => {
+    const { redlock, environment, nodes, owners, until } = setScene();
+    for (const node of nodes) node.latency = { request: 5, answer: 5 };
+    const controller = new AbortController();
+    const call = reasonOf(redlock.acquire('r', ttl, { signal: controller.signal }));
+    await environment.advance(7);
+
+    controller.abort(reason);
+
+    expect(await until(call, 1)).toBe(reason);
+    await environment.advance(20);
+    expect(await owners()).toEqual([null, null, null]);
+    expect(environment.pendingTimers).toBe(0);
+  });
+
+  it('that comes just after the quorum gives the lock back', async () => {
+    const { redlock, environment, node, owners, rejection, until } = setScene({ nodes: 1 });
+    const controller = new AbortController();
+    node(0).onServed = (operation) => {
+      if (operation !== 'acquire') return;
+      // Two steps later: the answer was counted, and nobody was told yet.
+      queueMicrotask(() => queueMicrotask(() => controller.abort(reason)));
+    };
+
+    const error = await rejection(redlock.acquire('r', ttl, { signal: controller.signal }));
+
+    expect(error).toBe(reason);
+    await until(environment.advance(1));
+    expect(await owners()).toEqual([null]);
+    expect(environment.pendingTimers).toBe(0);
+  });
+
+  it('either rejects with nothing locked or comes too late, at whatever moment', async () => {
+    const wrong: string[] = [];
+    for (let steps = 0; steps < 20; steps += 1) {
+      const { redlock, environment, node, owners } = setScene({ nodes: 1 });
+      const controller = new AbortController();
+      const abortAfter = (left: number): void => {
+        if (left === 0) controller.abort(reason);
+        else queueMicrotask(() => abortAfter(left - 1));
+      };
+      node(0).onServed = (operation) => {
+        if (operation === 'acquire') abortAfter(steps);
+      };
+      const outcome: { lock?: Lock; error?: unknown } = {};
+      redlock.acquire('r', ttl, { signal: controller.signal }).then(
+        (lock) => (outcome.lock = lock),
+        (error: unknown) => (outcome.error = error),
+      );
+      await environment.advance(1);
+      const [owner] = await owners();
+      if (outcome.lock === undefined && (outcome.error !== reason || owner !== null)) {
+        wrong.push(`${steps} steps: rejected, owner ${owner}`);
+      }
+      if (outcome.lock !== undefined && owner !== outcome.lock.ownerId) wrong.push(`${steps}`);
+    }
+
+    expect(wrong).toEqual([]);
+  });
+
+  it('does not touch a lock that was granted', async () => {
+    const { redlock, environment, until } = setScene();
+    const controller = new AbortController();
+    const removeListener = jest.spyOn(controller.signal, 'removeEventListener');
+    const lock = await until(redlock.acquire('r', ttl, { signal: controller.signal }));
+
+    controller.abort(reason);
+    await environment.advance(100);
+
+    expect(lock.isValid).toBe(true);
+    expect(removeListener).toHaveBeenCalledTimes(1);
+  });
+});
+
+describe('tryAcquire', () => {
+  it('gives a lock, or null when others hold it', async () => {
+    const { redlock, until } = setScene();
+
+    const lock = await until(redlock.tryAcquire('r', ttl));
+    const none = await until(redlock.tryAcquire('r', ttl));
+
+    expect(lock?.isValid).toBe(true);
+    expect(none).toBeNull();
+  });
+
+  it('throws at once when there is no quorum', async () => {
+    const { environment, redlock, nodes, rejection } = setScene();
+    for (const node of nodes) node.fail('down');
+    const startedAt = environment.now();
+
+    const error = await rejection(redlock.tryAcquire('r', ttl));
+
+    expect(error).toBeInstanceOf(NoQuorumError);
+    expect(environment.now()).toBe(startedAt);
+  });
+});

@@ -1,0 +1,323 @@
+import { describe, expect, it, jest } from '@jest/globals';
+
+import { Attempt } from '../../lib/core/attempt.js';
+import { TokenSource } from '../../lib/core/fencing.js';
+import { silentObserver } from '../../lib/core/observer.js';
+import { resolveOptions } from '../../lib/core/options.js';
+import { majorityOf } from '../../lib/core/quorum.js';
+import { FaultyNode } from '../support/faulty-node.js';
+import { SimulatedEnvironment } from '../support/simulated-environment.js';
+import type { AttemptResult } from '../../lib/core/attempt.js';
+import type { Ensemble } from '../../lib/core/ensemble.js';
+
+const ownerId = 'this attempt';
+const ttl = 10_000;
+const timeout = 500;
+
+type Behaviour =
+  'grants' | 'is taken' | 'is stale' | 'is quarantined' | 'is down' | 'loses the answer';
+
+const behaviours: readonly Behaviour[] = [
+  'grants',
+  'is taken',
+  'is stale',
+  'is quarantined',
+  'is down',
+  'loses the answer',
+];
+
+/** One of each kind that an attempt treats alike: quorum.spec.ts tries all votes of 5 nodes. */
+const fewBehaviours: readonly Behaviour[] = [
+  'grants',
+  'is taken',
+  'is quarantined',
+  'loses the answer',
+];
+
+interface Trial {
+  readonly environment: SimulatedEnvironment;
+  readonly nodes: readonly FaultyNode[];
+  readonly attempt: Attempt;
+  readonly onSettled: jest.Mock<(result: AttemptResult) => void>;
+  result(): AttemptResult | undefined;
+  owners(): Promise<(string | null)[]>;
+}
+
+function prepare(nodeCount: number): Trial {
+  const environment = new SimulatedEnvironment();
+  const nodes = Array.from(
+    { length: nodeCount },
+    (_, index) => new FaultyNode(environment, `node-${index}`),
+  );
+  const options = resolveOptions({}, nodeCount);
+  const ensemble: Ensemble = {
+    nodes,
+    quorum: majorityOf(nodeCount),
+    options,
+    environment,
+    observer: silentObserver,
+  };
+  const tokens = new TokenSource(environment, nodeCount);
+  const request = {
+    world: options.world,
+    resources: ['r'],
+    ownerId,
+    token: tokens.propose(0),
+    ttl,
+  };
+  const onSettled = jest.fn<(result: AttemptResult) => void>();
+  return {
+    environment,
+    nodes,
+    attempt: new Attempt(ensemble, tokens, request, onSettled),
+    onSettled,
+    result: () => onSettled.mock.calls[0]?.[0],
+    owners: () => Promise.all(nodes.map((node) => node.ownerOf('r'))),
+  };
+}
+
+function arrange(trial: Trial, node: FaultyNode, behaviour: Behaviour): void {
+  const { world } = resolveOptions({}, trial.nodes.length);
+  if (behaviour === 'is taken') node.occupy('r', 60_000);
+  if (behaviour === 'is stale') {
+    const later = (trial.environment.wallClock() + 1_000) * 1_000;
+    node.recordToken(world, 'r', Math.floor(later));
+  }
+  if (behaviour === 'is quarantined') node.fail('quarantined');
+  if (behaviour === 'is down') node.fail('down', 'acquire');
+  if (behaviour === 'loses the answer') node.fail('answerLost', 'acquire');
+}
+
+/** Every way in which `nodeCount` nodes may behave. */
+function* casts(nodeCount: number, parts: readonly Behaviour[]): Generator<readonly Behaviour[]> {
+  if (nodeCount === 0) {
+    yield [];
+    return;
+  }
+  for (const rest of casts(nodeCount - 1, parts)) {
+    for (const behaviour of parts) yield [...rest, behaviour];
+  }
+}
+
+/** Plays one cast; a description of what is wrong, or nothing. */
+async function play(cast: readonly Behaviour[], delays: readonly number[]): Promise<string[]> {
+  const trial = prepare(cast.length);
+  cast.forEach((behaviour, index) => {
+    const node = trial.nodes[index];
+    if (node === undefined) return;
+    arrange(trial, node, behaviour);
+    node.latency = { answer: delays[index] ?? 0 };
+  });
+  trial.attempt.start(timeout);
+  await trial.environment.advance(timeout);
+  const verdict = trial.result()?.verdict;
+  const isWon = 2 * cast.filter((behaviour) => behaviour === 'grants').length > cast.length;
+  await trial.environment.advance(timeout);
+  const owners = await trial.owners();
+  const wrong: string[] = [];
+  if (trial.onSettled.mock.calls.length !== 1) wrong.push('did not settle once');
+  if ((verdict === 'granted') !== isWon) wrong.push(`came to ${verdict}`);
+  if (trial.environment.pendingTimers > 0) wrong.push('left a timer');
+  const keys = owners.filter((owner) => owner === ownerId).length;
+  if (!isWon && keys > 0) wrong.push(`left ${keys} keys`);
+  if (isWon && 2 * keys <= cast.length) wrong.push('lost keys');
+  return wrong.map((what) => `${cast.join(', ')}: ${what}`);
+}
+
+describe('a tied vote, and every other', () => {
+  it.each([1, 2, 3, 4, 5])(
+    'of %i nodes settles, is won by a majority alone, and else leaves no key',
+    async (nodeCount) => {
+      const wrong: string[] = [];
+      for (const cast of casts(nodeCount, nodeCount < 5 ? behaviours : fewBehaviours))
+        wrong.push(...(await play(cast, [30, 10, 40, 0, 20])));
+
+      expect(wrong).toEqual([]);
+    },
+  );
+});
+
+describe('one hung node of three', () => {
+  it('does not slow an attempt down: it ends with the answers of the majority', async () => {
+    const trial = prepare(3);
+    trial.nodes[0]?.freeze();
+
+    trial.attempt.start(timeout);
+    await trial.environment.settle();
+
+    expect(trial.result()?.verdict).toBe('granted');
+  });
+
+  it('ends a vote that it would decide after the node timeout', async () => {
+    const trial = prepare(3);
+    trial.nodes[0]?.freeze();
+    trial.nodes[1]?.occupy('r', 60_000);
+
+    trial.attempt.start(timeout);
+    await trial.environment.advance(timeout - 1);
+    const before = trial.result();
+    await trial.environment.advance(1);
+
+    expect(before).toBeUndefined();
+    expect(trial.result()?.verdict).toBe('taken');
+  });
+});
+
+describe('a quorum that comes too late', () => {
+  it('is refused although nobody else holds the lock, and undone', async () => {
+    const trial = prepare(3);
+    for (const node of trial.nodes) node.latency = { answer: 1 };
+
+    trial.attempt.start(timeout);
+    await trial.environment.settle();
+    trial.environment.block(ttl / 2);
+    await trial.environment.advance(1);
+
+    expect(trial.result()?.verdict).toBe('expired');
+    expect(await trial.owners()).toEqual([null, null, null]);
+  });
+
+  it('is granted up to half a ttl before the end of its validity', async () => {
+    const trial = prepare(3);
+    for (const node of trial.nodes) node.latency = { answer: 1 };
+
+    trial.attempt.start(timeout);
+    await trial.environment.settle();
+    trial.environment.block(ttl * 0.99 - 2 - ttl / 2 - 0.5);
+    await trial.environment.advance(0);
+
+    expect(trial.result()?.verdict).toBe('granted');
+  });
+});
+
+describe('after a failed attempt', () => {
+  it('the nodes that did not answer are undone too, when they run again', async () => {
+    const trial = prepare(3);
+    trial.nodes[0]?.freeze();
+    trial.nodes[1]?.occupy('r', 60_000);
+    trial.nodes[2]?.occupy('r', 60_000);
+
+    trial.attempt.start(timeout);
+    await trial.environment.advance(timeout);
+    trial.nodes[0]?.thaw();
+    await trial.environment.settle();
+
+    expect(trial.result()?.verdict).toBe('taken');
+    expect(await trial.nodes[0]?.ownerOf('r')).toBeNull();
+  });
+
+  it('a grant that arrives late is released once more', async () => {
+    const trial = prepare(3);
+    for (const node of trial.nodes.slice(1)) node.occupy('r', 60_000);
+    const [late] = trial.nodes;
+    if (late !== undefined) late.latency = { answer: 50 };
+
+    trial.attempt.start(timeout);
+    await trial.environment.advance(100);
+
+    expect(late?.count('release')).toBe(2);
+  });
+
+  it('an answer that arrives late and says that nothing was stored needs no release', async () => {
+    const trial = prepare(3);
+    for (const node of trial.nodes) node.occupy('r', 60_000);
+    const [late] = trial.nodes;
+    if (late !== undefined) late.latency = { answer: 50 };
+
+    trial.attempt.start(timeout);
+    await trial.environment.advance(100);
+
+    expect(late?.count('release')).toBe(1);
+  });
+
+  it('late grants never make it a success', async () => {
+    const trial = prepare(3);
+    for (const node of trial.nodes) node.latency = { answer: timeout + 100 };
+
+    trial.attempt.start(timeout);
+    await trial.environment.advance(2 * timeout);
+
+    expect(trial.onSettled).toHaveBeenCalledTimes(1);
+    expect(trial.result()?.verdict).toBe('noQuorum');
+    expect(await trial.owners()).toEqual([null, null, null]);
+  });
+
+  it('a node that was never reached is asked to release as well', async () => {
+    const trial = prepare(3);
+    for (const node of trial.nodes) node.fail('down', 'acquire');
+
+    trial.attempt.start(timeout);
+    await trial.environment.settle();
+
+    expect(trial.nodes.map((node) => node.count('release'))).toEqual([1, 1, 1]);
+  });
+});
+
+describe('an answer that arrives twice', () => {
+  it('counts once: one grant of three nodes is no quorum', async () => {
+    const trial = prepare(3);
+    trial.nodes[0]?.fail('answerDoubled', 'acquire');
+    trial.nodes[1]?.freeze();
+    trial.nodes[2]?.freeze();
+
+    trial.attempt.start(timeout);
+    await trial.environment.advance(timeout);
+
+    expect(trial.result()?.verdict).toBe('noQuorum');
+  });
+});
+
+describe('an attempt', () => {
+  it('that is cancelled leaves no key', async () => {
+    const trial = prepare(3);
+    for (const node of trial.nodes) node.latency = { request: 5, answer: 5 };
+    trial.attempt.start(timeout);
+    await trial.environment.advance(7);
+
+    trial.attempt.cancel();
+    await trial.environment.advance(20);
+
+    expect(trial.result()?.verdict).toBe('cancelled');
+    expect(await trial.owners()).toEqual([null, null, null]);
+    expect(trial.environment.pendingTimers).toBe(0);
+  });
+
+  it('that has settled is not touched by a cancellation', async () => {
+    const won = prepare(3);
+    won.attempt.start(timeout);
+    await won.environment.settle();
+    const lost = prepare(3);
+    for (const node of lost.nodes) node.fail('down');
+    lost.attempt.start(timeout);
+    await lost.environment.settle();
+
+    won.attempt.cancel();
+    lost.attempt.cancel();
+
+    expect(won.onSettled).toHaveBeenCalledTimes(1);
+    expect(won.result()?.verdict).toBe('granted');
+    expect(await won.owners()).toEqual([ownerId, ownerId, ownerId]);
+    expect(lost.onSettled).toHaveBeenCalledTimes(1);
+    expect(lost.result()?.verdict).toBe('noQuorum');
+  });
+
+  it('tells what each node had said when it failed', async () => {
+    const trial = prepare(3);
+    trial.nodes[0]?.fail('refused', 'acquire');
+    trial.nodes[1]?.fail('refused', 'acquire');
+    trial.nodes[2]?.freeze();
+
+    trial.attempt.start(timeout);
+    await trial.environment.settle();
+
+    const result = trial.result();
+    expect(result).toMatchObject({
+      verdict: 'misconfigured',
+      answers: [
+        { vote: 'failed', isMisconfiguration: true },
+        { vote: 'failed', isMisconfiguration: true },
+        null,
+      ],
+    });
+  });
+});

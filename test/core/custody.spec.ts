@@ -1,0 +1,273 @@
+import { describe, expect, it, jest } from '@jest/globals';
+
+import { LockLostError, RedlockClosedError } from '../../lib/core/errors.js';
+import { deferred, expectInstance, reasonOf, setScene } from './scene.js';
+
+const ttl = 10_000;
+
+/** Whether a promise has settled, without waiting for it. */
+function watch(promise: Promise<unknown>): () => boolean {
+  let isOver = false;
+  const note = (): void => {
+    isOver = true;
+  };
+  promise.then(note, note);
+  return () => isOver;
+}
+
+describe('a shutdown', () => {
+  it('of an idle process is over at once, and a second call waits for the first', async () => {
+    const { environment, redlock } = setScene();
+
+    const first = redlock.close();
+    const second = redlock.close();
+    const isOver = watch(first);
+    await environment.settle();
+
+    expect(second).toBe(first);
+    expect(isOver()).toBe(true);
+    expect(environment.pendingTimers).toBe(0);
+  });
+
+  it('rejects those who queue and those who try, each with its own resources', async () => {
+    const { environment, redlock, otherProcess, until } = setScene();
+    await until(otherProcess().acquire('r', ttl));
+    const trying = reasonOf(redlock.acquire('r', ttl));
+    const queued = reasonOf(redlock.acquire(['q', 'r'], ttl));
+    await environment.advance(5);
+
+    await until(redlock.close(), 1);
+
+    const [tryingError, queuedError] = await Promise.all([trying, queued]);
+    expect(expectInstance(tryingError, RedlockClosedError).resources).toEqual(['r']);
+    expect(expectInstance(queuedError, RedlockClosedError).message).toBe(
+      'Could not lock "q", "r": the application is shutting down and grants no lock any more',
+    );
+    expect(environment.processHoldingTimers).toBe(0);
+  });
+
+  it('leaves no key of an attempt under way', async () => {
+    const { environment, redlock, nodes, owners, until } = setScene();
+    for (const node of nodes) node.latency = { request: 5, answer: 5 };
+    const call = reasonOf(redlock.acquire('r', ttl));
+    await environment.advance(7);
+
+    void redlock.close();
+    await environment.advance(20);
+
+    expect(await until(call)).toBeInstanceOf(RedlockClosedError);
+    expect(await owners()).toEqual([null, null, null]);
+  });
+
+  it('gives back a lock that was granted in the very same moment', async () => {
+    for (let steps = 0; steps < 20; steps += 1) {
+      const { environment, redlock, node, owners } = setScene({ nodes: 1 });
+      const closeAfter = (left: number): void => {
+        if (left === 0) void redlock.close();
+        else queueMicrotask(() => closeAfter(left - 1));
+      };
+      node(0).onServed = (operation) => {
+        if (operation === 'acquire') closeAfter(steps);
+      };
+
+      const outcome = await redlock.using('r', ttl, () => 'ran').catch((error: unknown) => error);
+      await environment.advance(1);
+
+      if (outcome !== 'ran') expect(outcome).toBeInstanceOf(RedlockClosedError);
+      expect(await owners()).toEqual([null]);
+    }
+  });
+
+  it('waits for running bodies, and extends their locks meanwhile', async () => {
+    const { environment, redlock, owners, until } = setScene();
+    const body = deferred<string>();
+    const call = redlock.using('r', 1_000, () => body.promise);
+    await environment.settle();
+
+    const closing = redlock.close();
+    const isClosed = watch(closing);
+    await environment.advance(9_000);
+    const ownersMeanwhile = await owners();
+    const wasClosedEarly = isClosed();
+    body.resolve('done');
+
+    expect(await until(call)).toBe('done');
+    await until(closing, 1);
+    expect(ownersMeanwhile).not.toContain(null);
+    expect(wasClosedEarly).toBe(false);
+    expect(await owners()).toEqual([null, null, null]);
+    expect(environment.pendingTimers).toBe(0);
+  });
+
+  it('waits for locks that were acquired by hand as well', async () => {
+    const { environment, redlock, until } = setScene();
+    const lock = await until(redlock.acquire('r', ttl, { watchdog: true }));
+    const closing = redlock.close();
+    const isClosed = watch(closing);
+    await environment.advance(1_000);
+    const wasClosedEarly = isClosed();
+
+    await until(lock.release());
+
+    await until(closing, 1);
+    expect(wasClosedEarly).toBe(false);
+  });
+
+  it('aborts the signals of bodies that are still running after shutdownTimeout', async () => {
+    const { environment, redlock, owners, until } = setScene({
+      options: { shutdownTimeout: 3_000 },
+    });
+    const onAbort = jest.fn();
+    const call = reasonOf(
+      redlock.using('r', ttl, async ({ signal }) => {
+        await new Promise<void>((resolve) =>
+          signal.addEventListener('abort', () => {
+            onAbort();
+            resolve();
+          }),
+        );
+        return 'stopped early';
+      }),
+    );
+    await environment.settle();
+    const closing = redlock.close();
+
+    await environment.advance(2_999);
+    const abortsBefore = onAbort.mock.calls.length;
+    await environment.advance(1);
+
+    expect(abortsBefore).toBe(0);
+    expect(onAbort).toHaveBeenCalledTimes(1);
+    expect(expectInstance(await until(call), LockLostError)).toMatchObject({
+      reason: 'closed',
+      result: 'stopped early',
+      message: expect.stringContaining('the application shut down and shutdownTimeout was spent'),
+    });
+    await until(closing, 1);
+    expect(await owners()).toEqual([null, null, null]);
+  });
+
+  it('waits a second at most for bodies that ignore their signal, and keeps their keys', async () => {
+    const { environment, redlock, owners, until } = setScene({
+      options: { shutdownTimeout: 0 },
+    });
+    const body = deferred();
+    const call = reasonOf(redlock.using('r', ttl, () => body.promise));
+    await environment.settle();
+    const startedAt = environment.now();
+
+    await until(redlock.close());
+    const closedAfter = environment.now() - startedAt;
+    const ownersThen = await owners();
+    body.resolve();
+
+    expect(closedAfter).toBeGreaterThanOrEqual(1_000);
+    expect(closedAfter).toBeLessThanOrEqual(1_002);
+    expect(ownersThen).not.toContain(null);
+    expect(await until(call)).toBeInstanceOf(LockLostError);
+    expect(await owners()).toEqual([null, null, null]);
+  });
+
+  it('does not wait for locks by hand after it has aborted them', async () => {
+    const { environment, redlock, until } = setScene({ options: { shutdownTimeout: 100 } });
+    const lock = await until(redlock.acquire('r', ttl, { watchdog: true }));
+    const startedAt = environment.now();
+
+    await until(redlock.close());
+
+    expect(environment.now() - startedAt).toBeLessThanOrEqual(101);
+    expect(lock.signal.aborted).toBe(true);
+    expect(expectInstance(lock.signal.reason, LockLostError).reason).toBe('closed');
+  });
+});
+
+describe('a shutdown while `holdAtLeast` keeps a resource', () => {
+  it('leaves the keys to their ttl, as far as that reaches, and no timer', async () => {
+    const { environment, redlock, nodes, owners, until } = setScene();
+    await until(redlock.using('r', { ttl: 2_000, holdAtLeast: 20_000 }, () => 1));
+    await environment.advance(5_000);
+
+    await until(redlock.close(), 10);
+
+    expect(environment.pendingTimers).toBe(0);
+    expect(redlock.status().held).toBe(0);
+    const lifetimes = await Promise.all(nodes.map((node) => node.keyLifetime('r')));
+    expect(Math.min(...lifetimes)).toBeGreaterThan(14_990);
+    expect(Math.max(...lifetimes)).toBeLessThanOrEqual(15_001);
+    await environment.advance(15_001);
+    expect(await owners()).toEqual([null, null, null]);
+  });
+
+  it('gives the nodes ttlMax at most', async () => {
+    const { redlock, nodes, until } = setScene({ options: { ttlMax: 5_000 } });
+    await until(redlock.using('r', { ttl: 2_000, holdAtLeast: 60_000 }, () => 1));
+
+    await until(redlock.close(), 10);
+
+    const lifetimes = await Promise.all(nodes.map((node) => node.keyLifetime('r')));
+    expect(Math.max(...lifetimes)).toBe(5_000);
+  });
+
+  it('does not extend what the keys outlive anyway', async () => {
+    const { redlock, node, until } = setScene();
+    await until(redlock.using('r', { ttl, holdAtLeast: 1_000 }, () => 1));
+
+    await until(redlock.close(), 10);
+
+    expect(node(0).count('extend')).toBe(0);
+    expect(await node(0).ownerOf('r')).not.toBeNull();
+  });
+
+  it('gives up on nodes that hang after one node timeout', async () => {
+    const { environment, redlock, nodes, until } = setScene();
+    await until(redlock.using('r', { ttl: 2_000, holdAtLeast: 20_000 }, () => 1));
+    for (const node of nodes) node.freeze();
+
+    await until(redlock.close(), 502);
+
+    expect(environment.pendingTimers).toBe(0);
+  });
+
+  // A timer of Node fires up to a millisecond before a date that has a fraction.
+  it.each([0, 0.5])('waits for a release that is under way (body of %d ms)', async (length) => {
+    const { environment, redlock, nodes, owners, until } = setScene();
+    const body = deferred();
+    const call = redlock.using('r', { ttl: 2_000, holdAtLeast: 5_000 }, () => body.promise);
+    await environment.advance(length);
+    body.resolve();
+    await environment.settle();
+    for (const node of nodes) node.latency = { request: 50 };
+    await environment.advance(5_000 - 2 * length);
+
+    await until(redlock.close());
+
+    await call;
+    expect(await owners()).toEqual([null, null, null]);
+  });
+});
+
+describe('a lock that was acquired by hand and lost', () => {
+  it('is not counted as held any more, though nobody may ever release it', async () => {
+    const { environment, redlock, until } = setScene();
+    await until(redlock.acquire('r', ttl));
+
+    await environment.advance(2 * ttl);
+
+    expect(redlock.status().held).toBe(0);
+    await until(redlock.close(), 1);
+  });
+
+  it('may be released later, which deletes what is left of it', async () => {
+    const { environment, redlock, node, owners, until } = setScene();
+    const lock = await until(redlock.acquire('r', ttl, { watchdog: true }));
+    node(0).loseKeys();
+    node(1).loseKeys();
+    await environment.advance(ttl / 2);
+    const left = await owners();
+
+    await until(lock.release());
+
+    expect(left).toContain(lock.ownerId);
+    expect(await owners()).toEqual([null, null, null]);
+  });
+});

@@ -1,0 +1,78 @@
+import { describe, expect, it, jest } from '@jest/globals';
+
+import { systemEnvironment } from '../../lib/core/environment.js';
+import { silentObserver } from '../../lib/core/observer.js';
+
+describe("the process's own environment", () => {
+  it('has a monotonic clock with fractions of milliseconds', () => {
+    const first = systemEnvironment.now();
+    const second = systemEnvironment.now();
+
+    expect(second).toBeGreaterThanOrEqual(first);
+    expect(Math.abs(first - performance.now())).toBeLessThan(60_000);
+  });
+
+  it('has the wall clock', () => {
+    expect(Math.abs(systemEnvironment.wallClock() - Date.now())).toBeLessThan(60_000);
+  });
+
+  it.each([true, false])(
+    'calls back after a delay (keeps the process alive: %p)',
+    async (holds) => {
+      const keepAlive = setTimeout(() => undefined, 10_000);
+
+      await new Promise<void>((resolve) => systemEnvironment.startTimer(1, resolve, holds));
+
+      clearTimeout(keepAlive);
+    },
+  );
+
+  it.each([true, false])(
+    'has timers of which those only hold the process that say so: %p',
+    (holds) => {
+      const timer = systemEnvironment.startTimer(10_000, () => undefined, holds) as NodeJS.Timeout;
+
+      expect(timer.hasRef()).toBe(holds);
+      systemEnvironment.stopTimer(timer);
+    },
+  );
+
+  it('does not call back for a stopped timer, and stops it twice without harm', async () => {
+    const callback = jest.fn();
+    const timer = systemEnvironment.startTimer(1, callback, true);
+
+    systemEnvironment.stopTimer(timer);
+    systemEnvironment.stopTimer(timer);
+    systemEnvironment.stopTimer(null);
+    await new Promise<void>((resolve) => systemEnvironment.startTimer(3, resolve, true));
+
+    expect(callback).not.toHaveBeenCalled();
+  });
+
+  it('has random numbers of at least 0 and below 1, and ids that never repeat', () => {
+    const numbers = Array.from({ length: 100 }, () => systemEnvironment.random());
+    const ids = Array.from({ length: 100 }, () => systemEnvironment.randomId());
+
+    expect(numbers.every((number) => number >= 0 && number < 1)).toBe(true);
+    expect(new Set(ids).size).toBe(100);
+    expect(ids.every((id) => /^[0-9a-f]{32}$/.test(id))).toBe(true);
+  });
+
+  it('is not moved by fake timers of an application that is tested', () => {
+    const before = systemEnvironment.wallClock();
+    jest.useFakeTimers({ now: 0 });
+
+    const during = systemEnvironment.wallClock();
+
+    jest.useRealTimers();
+    expect(during).toBeGreaterThanOrEqual(before);
+  });
+});
+
+describe('the observer that nobody gave', () => {
+  it('is silent', () => {
+    const error = new Error('refused');
+
+    expect(silentObserver.refused(['r'], error, 0, 0)).toBeUndefined();
+  });
+});

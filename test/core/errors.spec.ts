@@ -1,0 +1,165 @@
+import { describe, expect, it } from '@jest/globals';
+
+import {
+  describeResources,
+  describeVotes,
+  LockExpiredError,
+  LockLostError,
+  LockReentryError,
+  LockTakenError,
+  NoQuorumError,
+  RedlockClosedError,
+  RedlockError,
+} from '../../lib/core/errors.js';
+import { describeAnswer, mayHoldKeys } from '../../lib/core/node-votes.js';
+import { setScene } from './scene.js';
+import type { AcquireAnswer, ExtendAnswer } from '../../lib/core/lock-node.js';
+
+const details = { resources: ['r'] };
+const all: readonly (readonly [RedlockError, string, string])[] = [
+  [new LockTakenError('m', { ...details, retryAfter: 5 }), 'LockTakenError', 'LOCK_TAKEN'],
+  [new NoQuorumError('m', details), 'NoQuorumError', 'NO_QUORUM'],
+  [new LockExpiredError('m', details), 'LockExpiredError', 'LOCK_EXPIRED'],
+  [new LockLostError('m', { ...details, reason: 'expired' }), 'LockLostError', 'LOCK_LOST'],
+  [new LockReentryError('m', details), 'LockReentryError', 'LOCK_REENTRY'],
+  [new RedlockClosedError('m', details), 'RedlockClosedError', 'REDLOCK_CLOSED'],
+];
+const classes = [
+  LockTakenError,
+  NoQuorumError,
+  LockExpiredError,
+  LockLostError,
+  LockReentryError,
+  RedlockClosedError,
+];
+
+describe.each(all)('%s', (error, name, code) => {
+  it('is an Error and a RedlockError with a name, a stable code, resources and votes', () => {
+    expect(error).toBeInstanceOf(Error);
+    expect(error).toBeInstanceOf(RedlockError);
+    expect(error).toMatchObject({ name, code, message: 'm', resources: ['r'], votes: [] });
+    expect(error.stack).toContain('errors.spec');
+  });
+
+  it('is an instance of its own class alone', () => {
+    const matching = classes.filter((type) => error instanceof type);
+
+    expect(matching.map((type) => type.name)).toEqual([name]);
+  });
+});
+
+describe('an error', () => {
+  it('carries votes and a cause where there are any', () => {
+    const votes = [{ node: 'a', vote: 'granted' as const, message: '' }];
+    const cause = new Error('why');
+
+    const error = new NoQuorumError('m', { ...details, votes, cause });
+
+    expect(error.votes).toBe(votes);
+    expect(error.cause).toBe(cause);
+    expect('cause' in new NoQuorumError('m', details)).toBe(false);
+  });
+
+  it('of a taken lock says when it may be free', () => {
+    expect(new LockTakenError('m', { ...details, retryAfter: 5 }).retryAfter).toBe(5);
+  });
+
+  it('of a lost lock says why, and what the body returned', () => {
+    const error = new LockLostError('m', { ...details, reason: 'revoked', result: 42 });
+
+    expect(error).toMatchObject({ reason: 'revoked', result: 42 });
+  });
+
+  it('of the other module format of the package is recognised by its code', () => {
+    const foreign = Object.assign(new Error('m'), {
+      [Symbol.for('nestjs-locked.error')]: true,
+      code: 'LOCK_TAKEN',
+    });
+
+    expect(foreign).toBeInstanceOf(RedlockError);
+    expect(foreign).toBeInstanceOf(LockTakenError);
+    expect(foreign).not.toBeInstanceOf(NoQuorumError);
+  });
+
+  it.each([
+    ['null', null],
+    ['a string', 'LOCK_TAKEN'],
+    ['an error of another library with the same code', { code: 'LOCK_TAKEN' }],
+    ['a branded thing without a code', { [Symbol.for('nestjs-locked.error')]: true }],
+  ])('is not what only looks like one: %s', (_name, value) => {
+    expect(value).not.toBeInstanceOf(LockTakenError);
+  });
+
+  it("of a user's own subclass is an instance of both, and others are not of the subclass", () => {
+    class StockTakenError extends LockTakenError {}
+
+    const own = new StockTakenError('m', { ...details, retryAfter: null });
+
+    expect(own).toBeInstanceOf(StockTakenError);
+    expect(own).toBeInstanceOf(LockTakenError);
+    expect(all[0]?.[0]).not.toBeInstanceOf(StockTakenError);
+  });
+});
+
+describe('in a message', () => {
+  it('votes are told node by node', () => {
+    const told = describeVotes([
+      { node: 'redis://a:6379', vote: 'granted', message: '' },
+      { node: 'redis://b:6379', vote: 'failed', message: 'LOADING' },
+    ]);
+
+    expect(told).toBe('redis://a:6379 granted, redis://b:6379 failed (LOADING)');
+  });
+
+  it('resources are quoted', () => {
+    expect(describeResources(['a', 'b"c'])).toBe('"a", "b\\"c"');
+  });
+});
+
+describe('the answer of a node', () => {
+  const failed = { vote: 'failed', isMisconfiguration: false, message: 'LOADING' } as const;
+  const answers: readonly (readonly [AcquireAnswer | ExtendAnswer, string, boolean])[] = [
+    [{ vote: 'granted', nodeTime: 1 }, '', true],
+    [{ vote: 'revoked' }, 'the key was missing or is held by another owner', true],
+    [{ vote: 'taken', remaining: 50 }, 'for another 50 ms', false],
+    [{ vote: 'taken', remaining: -1 }, '', false],
+    [
+      { vote: 'stale', isAhead: true, low: 1, nodeTime: 1 },
+      'the fencing token is ahead of its clock',
+      false,
+    ],
+    [
+      { vote: 'stale', isAhead: false, low: 1, nodeTime: 1 },
+      'it knows a higher fencing token',
+      false,
+    ],
+    [
+      { vote: 'quarantined', remaining: 70 },
+      'restarted or lost its data; its votes count in 70 ms',
+      true,
+    ],
+    [{ vote: 'quarantined' }, 'restarted or lost its data', true],
+    [{ ...failed, mayHold: true }, 'LOADING', true],
+    [{ ...failed, mayHold: false }, 'LOADING', false],
+  ];
+
+  it.each(answers)('%j is told in words', (answer, message) => {
+    const { node } = setScene();
+
+    expect(describeAnswer(node(0), answer)).toEqual({
+      node: 'node-0',
+      vote: answer.vote,
+      message,
+    });
+  });
+
+  it.each(answers)('%j says whether a key may be there', (answer, _message, mayHold) => {
+    expect(mayHoldKeys(answer)).toBe(mayHold);
+  });
+
+  it('that never came is told as none', () => {
+    const { node } = setScene();
+
+    expect(describeAnswer(node(0), null)).toEqual({ node: 'node-0', vote: 'none', message: '' });
+  });
+});

@@ -1,0 +1,267 @@
+import { describe, expect, it } from '@jest/globals';
+
+import { NoQuorumError } from '../../lib/core/errors.js';
+import { TokenSource } from '../../lib/core/fencing.js';
+import { Redlock } from '../../lib/core/redlock.js';
+import { SimulatedEnvironment } from '../support/simulated-environment.js';
+import { expectInstance, setScene } from './scene.js';
+
+const ttl = 10_000;
+const minute = 60_000;
+const micro = 1_000;
+
+describe('the proposal of a token', () => {
+  const setUp = (nodeCount = 3) => {
+    const environment = new SimulatedEnvironment({ wallClock: 5_000_000.5 });
+    return { environment, tokens: new TokenSource(environment, nodeCount) };
+  };
+
+  it('is the wall clock in whole microseconds while nothing is known of the nodes', () => {
+    const { tokens } = setUp();
+
+    expect(tokens.propose(0)).toBe(5_000_000_500);
+  });
+
+  it('only grows, also when the wall clock stands still or steps back', () => {
+    const { environment, tokens } = setUp();
+    const first = tokens.propose(0);
+
+    const second = tokens.propose(0);
+    environment.stepWallClock(-minute);
+    const third = tokens.propose(0);
+
+    expect([second, third]).toEqual([first + 1, first + 2]);
+  });
+
+  it('is above the highest bound that a node has refused with', () => {
+    const { tokens } = setUp();
+
+    expect(tokens.propose(9_000_000_000)).toBe(9_000_000_001);
+  });
+
+  it('follows the clock of the nodes', () => {
+    const { environment, tokens } = setUp(1);
+
+    tokens.learn(0, environment.wallClock() * micro + 7_000);
+
+    expect(tokens.propose(0)).toBe(5_000_007_500);
+    expect(tokens.offsets()).toEqual([7]);
+  });
+
+  it('follows the median: one node with a wrong clock does not lead it astray', () => {
+    const { environment, tokens } = setUp();
+    const now = environment.wallClock() * micro;
+
+    tokens.learn(0, now + 3_000);
+    tokens.learn(1, now + 3_600_000_000);
+    tokens.learn(2, now - 1_000);
+
+    expect(tokens.propose(0)).toBe(5_000_003_500);
+  });
+
+  it('that was far ahead of the nodes is forgotten', () => {
+    const { tokens } = setUp();
+    tokens.propose(9_000_000_000);
+
+    tokens.forget();
+
+    expect(tokens.propose(0)).toBe(5_000_000_500);
+  });
+
+  it('knows no offset of a node that has not answered, and zero where there is none', () => {
+    const { environment, tokens } = setUp(2);
+
+    tokens.learn(1, environment.wallClock() * micro);
+
+    expect(tokens.offsets()).toEqual([null, 0]);
+  });
+});
+
+describe('fencing tokens', () => {
+  it('grow from grant to grant, over processes', async () => {
+    const { redlock, otherProcess, until } = setScene();
+    const processes = [redlock, otherProcess(), otherProcess()];
+    const tokens: number[] = [];
+
+    for (let round = 0; round < 30; round += 1) {
+      const process = processes[round % 3] ?? redlock;
+      const lock = await until(process.acquire('r', ttl));
+      tokens.push(lock.fencingToken);
+      await until(lock.release());
+    }
+
+    expect(tokens).toEqual([...new Set(tokens)].sort((a, b) => a - b));
+    expect(tokens.every(Number.isSafeInteger)).toBe(true);
+  });
+
+  it('grow although the next client has a wall clock that is behind', async () => {
+    const { environment, redlock, otherProcess, nodes, until } = setScene();
+    const lock = await until(redlock.acquire('r', ttl));
+    await until(lock.release());
+    environment.stepWallClock(-1_500);
+
+    const next = await until(otherProcess().acquire('r', ttl, { wait: 0 }));
+
+    expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
+    expect(nodes.length).toBe(3);
+  });
+
+  it('are not asked for where fencing is off', async () => {
+    const { redlock, node, until } = setScene({ options: { fencing: false } });
+
+    await until(redlock.acquire('r', ttl));
+
+    expect(node(0).calls[0]?.request?.token).toBe(0);
+  });
+
+  it('of one attempt are the same at all nodes', async () => {
+    const { redlock, nodes, until } = setScene();
+
+    const lock = await until(redlock.acquire('r', ttl));
+
+    const proposed = nodes.map((node) => node.calls[0]?.request?.token);
+    expect(new Set(proposed)).toEqual(new Set([lock.fencingToken]));
+  });
+});
+
+describe('a stale proposal', () => {
+  it('is followed by the next attempt at once, with a higher one', async () => {
+    const { environment, redlock, nodes, node, observer, until } = setScene();
+    const known = Math.floor(environment.wallClock() * micro) + 500_000;
+    for (const each of nodes) each.recordToken(redlock.options.world, 'r', known);
+    const startedAt = environment.now();
+
+    const lock = await until(redlock.acquire('r', ttl));
+
+    expect(environment.now()).toBe(startedAt);
+    expect(lock.fencingToken).toBe(known + 1);
+    expect(observer.acquired).toHaveBeenCalledWith(lock, 0, 2);
+    expect(node(0).count('acquire')).toBe(2);
+  });
+
+  it('is followed by three more at most, then by the usual pause', async () => {
+    const { environment, redlock, nodes, node, rejection } = setScene();
+    let known = Math.floor(environment.wallClock() * micro) + 100_000;
+    const outbid = (): void => {
+      known += 10_000;
+      for (const each of nodes) each.recordToken(redlock.options.world, 'r', known);
+    };
+    outbid();
+    node(0).onServed = (operation) => {
+      if (operation === 'acquire') outbid();
+    };
+
+    const error = expectInstance(
+      await rejection(redlock.acquire('r', ttl, { wait: 0 })),
+      NoQuorumError,
+    );
+
+    expect(node(0).count('acquire')).toBe(4);
+    expect(error.message).toMatch(
+      /in 4 attempts and \d+ ms: others proposed higher fencing tokens each time; try again/,
+    );
+    expect(error.message).toMatch(/stale \(it knows a higher fencing token\)/);
+    expect(error.votes.filter(({ vote }) => vote === 'stale').length).toBeGreaterThanOrEqual(2);
+  });
+
+  it('keeps no key of the attempts that failed by it', async () => {
+    const { environment, redlock, node, owners, until } = setScene();
+    const known = Math.floor(environment.wallClock() * micro) + 500_000;
+    node(0).recordToken(redlock.options.world, 'r', known);
+    node(1).recordToken(redlock.options.world, 'r', known);
+
+    const lock = await until(redlock.acquire('r', ttl));
+
+    expect(await owners()).toEqual([lock.ownerId, lock.ownerId, lock.ownerId]);
+  });
+});
+
+describe("a client's wall clock", () => {
+  const client = (environment: SimulatedEnvironment, offset: number): SimulatedEnvironment =>
+    Object.create(environment, {
+      now: { value: () => environment.now() },
+      wallClock: { value: () => environment.wallClock() + offset },
+      startTimer: { value: environment.startTimer.bind(environment) },
+      stopTimer: { value: environment.stopTimer.bind(environment) },
+      random: { value: environment.random.bind(environment) },
+      randomId: { value: environment.randomId.bind(environment) },
+    }) as SimulatedEnvironment;
+
+  it.each([-minute, minute])('that is %d ms off costs one more attempt, once', async (offset) => {
+    const { environment, nodes, node, until } = setScene();
+    const redlock = new Redlock(nodes, {}, { environment: client(environment, offset) });
+
+    const lock = await until(redlock.acquire('r', ttl));
+    const attemptsAtFirst = node(0).count('acquire');
+    await until(lock.release());
+    await until(redlock.acquire('r', ttl));
+
+    expect(attemptsAtFirst).toBe(2);
+    expect(node(0).count('acquire')).toBe(3);
+  });
+
+  it.each([-minute, minute])(
+    'that is %d ms off gets the lock also with `wait: 0` over a real network',
+    async (offset) => {
+      const { environment, nodes, until } = setScene();
+      for (const node of nodes) node.latency = { request: 3, answer: 3 };
+      const redlock = new Redlock(nodes, {}, { environment: client(environment, offset) });
+
+      const outcome = await until(
+        redlock.acquire('r', ttl, { wait: 0 }).catch((error: unknown) => String(error)),
+      );
+
+      expect(outcome).toMatchObject({ isValid: true });
+    },
+  );
+
+  it('that was ahead and has been corrected gets locks again', async () => {
+    const { environment, redlock, until } = setScene();
+    environment.stepWallClock(minute);
+    const ahead = await until(redlock.acquire('r', ttl));
+    await until(ahead.release());
+
+    environment.stepWallClock(-minute);
+    const lock = await until(redlock.acquire('r', ttl));
+
+    expect(lock.isValid).toBe(true);
+    expect(lock.fencingToken).toBeGreaterThan(ahead.fencingToken);
+  });
+});
+
+describe('nodes whose clocks differ', () => {
+  it('by less than the allowance grant locks', async () => {
+    const { redlock, until } = setScene({ clockOffsets: [0, 900, -900] });
+
+    const lock = await until(redlock.acquire('r', ttl));
+
+    expect(lock.isValid).toBe(true);
+  });
+
+  it('by more than that are told with each offset', async () => {
+    const { redlock, rejection } = setScene({ clockOffsets: [0, 10_000, -10_000] });
+
+    const error = expectInstance(
+      await rejection(redlock.acquire('r', ttl, { wait: 500 })),
+      NoQuorumError,
+    );
+
+    expect(error.message).toContain(
+      'the clocks of the nodes differ by more than 2000 ms, so no fencing token suits a quorum; ' +
+        "synchronise them (node-0 0 ms, node-1 10000 ms, node-2 -10000 ms off this machine's)",
+    );
+    expect(error.message).toContain('the fencing token is ahead of its clock');
+  });
+
+  it('and of which one has never answered are told with a question mark', async () => {
+    const { redlock, node, rejection } = setScene({ clockOffsets: [0, 10_000, 0] });
+    node(2).fail('down');
+
+    const error = expectInstance(
+      await rejection(redlock.acquire('r', ttl, { wait: 0 })),
+      NoQuorumError,
+    );
+
+    expect(error.message).toContain('(node-0 0 ms, node-1 10000 ms, node-2 ? ms off');
+  });
+});

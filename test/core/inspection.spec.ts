@@ -1,0 +1,97 @@
+import { describe, expect, it } from '@jest/globals';
+
+import { setScene } from './scene.js';
+
+const ttl = 10_000;
+
+describe('inspect', () => {
+  it('tells that a resource is free', async () => {
+    const { redlock, environment, until } = setScene();
+
+    const state = await until(redlock.inspect('r'));
+
+    expect(state).toEqual({
+      resource: 'r',
+      state: 'free',
+      ownerId: null,
+      remaining: 0,
+      nodes: ['node-0', 'node-1', 'node-2'].map((node) => ({
+        node,
+        state: 'free',
+        ownerId: null,
+        remaining: 0,
+        message: '',
+      })),
+    });
+    expect(environment.pendingTimers).toBe(0);
+  });
+
+  it('tells who holds it and for how long a quorum of nodes will keep it', async () => {
+    const { redlock, nodes, until } = setScene();
+    nodes.forEach((node, index) => node.occupy('r', 1_000 * (index + 1)));
+
+    const state = await until(redlock.inspect('r'));
+
+    expect(state).toMatchObject({ state: 'held', ownerId: 'someone else', remaining: 2_000 });
+    expect(state.nodes.map(({ remaining }) => remaining)).toEqual([1_000, 2_000, 3_000]);
+  });
+
+  it('sees the locks of other processes', async () => {
+    const { redlock, otherProcess, until } = setScene();
+    const lock = await until(otherProcess().acquire('r', ttl));
+
+    const state = await until(redlock.inspect('r'));
+
+    expect(state.ownerId).toBe(lock.ownerId);
+  });
+
+  it('finds the owner of the quorum, also behind another one', async () => {
+    const { redlock, node, until } = setScene();
+    node(0).occupy('r', ttl, 'the minority');
+    node(1).occupy('r', ttl);
+    node(2).occupy('r', ttl);
+
+    const state = await until(redlock.inspect('r'));
+
+    expect(state).toMatchObject({ state: 'held', ownerId: 'someone else' });
+  });
+
+  it('cannot tell while contenders split the vote', async () => {
+    const { redlock, node, until } = setScene();
+    node(0).occupy('r', ttl, 'one');
+    node(1).occupy('r', ttl, 'two');
+
+    const state = await until(redlock.inspect('r'));
+
+    expect(state).toMatchObject({ state: 'unknown', ownerId: null, remaining: 0 });
+    expect(state.nodes.map((each) => each.state)).toEqual(['held', 'held', 'free']);
+  });
+
+  it('answers after one node timeout when nodes hang, and says which', async () => {
+    const { redlock, environment, node, until } = setScene();
+    node(0).freeze();
+    node(1).fail('down');
+    const startedAt = environment.now();
+
+    const state = await until(redlock.inspect('r'));
+
+    expect(environment.now() - startedAt).toBeLessThanOrEqual(501);
+    expect(state.state).toBe('unknown');
+    expect(state.nodes.map(({ message }) => message)).toEqual([
+      'no answer in time',
+      'the connection is not ready',
+      '',
+    ]);
+  });
+
+  it('is not changed by answers that come later', async () => {
+    const { redlock, environment, node, until } = setScene();
+    node(0).freeze();
+    const state = await until(redlock.inspect('r'));
+
+    node(0).thaw();
+    await environment.advance(10);
+
+    expect(state.nodes[0]?.state).toBe('unknown');
+  });
+});

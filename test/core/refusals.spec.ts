@@ -1,0 +1,52 @@
+import { describe, expect, it } from '@jest/globals';
+
+import { LockTakenError } from '../../lib/core/errors.js';
+import { silentObserver } from '../../lib/core/observer.js';
+import { resolveOptions } from '../../lib/core/options.js';
+import { refusalError } from '../../lib/core/refusals.js';
+import { expectInstance, setScene } from './scene.js';
+import type { AcquireAnswer } from '../../lib/core/lock-node.js';
+
+const failed: AcquireAnswer = {
+  vote: 'failed',
+  mayHold: false,
+  isMisconfiguration: false,
+  message: 'down',
+};
+const granted: AcquireAnswer = { vote: 'granted', nodeTime: 1 };
+const taken = (remaining: number): AcquireAnswer => ({ vote: 'taken', remaining });
+
+function retryAfter(answers: readonly (AcquireAnswer | null)[]): number | null {
+  const { nodes, environment } = setScene();
+  const ensemble = {
+    nodes,
+    quorum: 2,
+    options: resolveOptions({}, 3),
+    environment,
+    observer: silentObserver,
+  };
+  const refusal = {
+    resources: ['r'],
+    verdict: 'taken',
+    answers,
+    attempts: 1,
+    waited: 0,
+    clockOffsets: [null, null, null],
+  } as const;
+  return expectInstance(refusalError(ensemble, refusal), LockTakenError).retryAfter;
+}
+
+describe('when a taken resource may be free again', () => {
+  it.each<[string, readonly (AcquireAnswer | null)[], number | null]>([
+    ['is when a quorum of nodes is', [taken(100), taken(300), taken(200)], 200],
+    ['is told in whole ms, rounded up', [taken(100.2), taken(50), taken(200)], 101],
+    ['does not wait for nodes that are free or silent', [taken(100), granted, taken(300)], 100],
+    ['does not wait for a node that did not answer', [null, taken(300), taken(200)], 200],
+    ['leaves out a node that failed', [failed, taken(300), taken(200)], 300],
+    ['leaves out a holder without a ttl', [taken(-1), taken(300), taken(200)], 300],
+    ['is unknown when too few nodes know it', [taken(-1), taken(-1), taken(200)], null],
+    ['is unknown when a quorum is free already', [granted, granted, taken(200)], null],
+  ])('%s', (_name, answers, expected) => {
+    expect(retryAfter(answers)).toBe(expected);
+  });
+});

@@ -1,0 +1,102 @@
+import { describe, expect, it, jest } from '@jest/globals';
+
+import { describe as describeValue, normalizeResources } from '../../lib/core/resources.js';
+import { setScene } from './scene.js';
+
+describe('the names of resources', () => {
+  it('come out without doubles and in the one order that every process uses', () => {
+    expect(normalizeResources(['b', 'B', 'a', 'b', 'ä'])).toEqual(['B', 'a', 'b', 'ä']);
+  });
+
+  it('may be one string', () => {
+    expect(normalizeResources('sku:1')).toEqual(['sku:1']);
+  });
+
+  it('are no longer the array that the caller may still change', () => {
+    const names = ['a'];
+
+    const resources = normalizeResources(names);
+    names[0] = 'b';
+
+    expect(resources).toEqual(['a']);
+  });
+});
+
+describe('a bad resource', () => {
+  const rule = 'Expected resources to be a non-empty string or an array of them, got';
+  const reserved =
+    'Expected resources not to begin with "redlock:", which the protocol keeps for itself, got';
+
+  it.each<[unknown, Error]>([
+    ['', new TypeError(`${rule} ""`)],
+    [undefined, new TypeError(`${rule} undefined`)],
+    [null, new TypeError(`${rule} null`)],
+    [7, new TypeError(`${rule} 7`)],
+    [{}, new TypeError(`${rule} an object`)],
+    [() => 'r', new TypeError(`${rule} a function`)],
+    [[], new TypeError('Expected resources to name at least one resource, got an empty array')],
+    [['a', ''], new TypeError(`${rule} ""`)],
+    [['a', undefined], new TypeError(`${rule} undefined`)],
+    [['a', ['b']], new TypeError(`${rule} an array`)],
+    [['a', []], new TypeError(`${rule} an empty array`)],
+    [Array(1), new TypeError(`${rule} undefined`)],
+    ['redlock:node', new RangeError(`${reserved} "redlock:node"`)],
+    [['a', 'redlock:fence:a'], new RangeError(`${reserved} "redlock:fence:a"`)],
+  ])('%p is refused by every call, and nothing runs', async (bad, expected) => {
+    const { redlock, node, rejection } = setScene();
+    const body = jest.fn();
+    const resource = bad as string;
+
+    const errors = [
+      await rejection(redlock.acquire(resource)),
+      await rejection(redlock.tryAcquire(resource)),
+      await rejection(redlock.using(resource, body)),
+    ];
+
+    for (const error of errors) {
+      expect(error).toEqual(expected);
+      expect(error).toBeInstanceOf(expected.constructor);
+    }
+    expect(body).not.toHaveBeenCalled();
+    expect(node(0).calls).toEqual([]);
+  });
+
+  it('is named by where it came from', () => {
+    expect(() => normalizeResources('', 'what @Locked on Stock.reserve returned')).toThrow(
+      new TypeError(
+        'Expected what @Locked on Stock.reserve returned to be a non-empty string or an array of ' +
+          'them, got ""',
+      ),
+    );
+  });
+
+  it('is refused by inspect', async () => {
+    const { redlock, rejection } = setScene();
+
+    expect(await rejection(redlock.inspect(''))).toEqual(
+      new TypeError('Expected resource to be a non-empty string or an array of them, got ""'),
+    );
+  });
+});
+
+describe('a value in an error message', () => {
+  it.each<[unknown, string]>([
+    ['a "b"', '"a \\"b\\""'],
+    [Symbol('s'), 'Symbol(s)'],
+    [10n, '10'],
+    [true, 'true'],
+    [[1], 'an array'],
+  ])('%p is shown as %s', (value, shown) => {
+    expect(describeValue(value)).toBe(shown);
+  });
+
+  it("does not run the value's own code", () => {
+    const value = {
+      toString: () => {
+        throw new Error('must not run');
+      },
+    };
+
+    expect(describeValue(value)).toBe('an object');
+  });
+});

@@ -1,0 +1,113 @@
+// The stage of the core's tests: some faulty nodes, virtual time, and what they told.
+import { jest } from '@jest/globals';
+
+import { Redlock } from '../../lib/core/redlock.js';
+import { FaultyNode } from '../support/faulty-node.js';
+import { SimulatedEnvironment } from '../support/simulated-environment.js';
+import type { RedlockObserver } from '../../lib/core/observer.js';
+import type { RedlockOptions } from '../../lib/core/options.js';
+import type { Milliseconds } from '../../lib/core/units.js';
+
+export interface SceneOptions {
+  readonly nodes?: number;
+  readonly options?: RedlockOptions;
+  readonly seed?: number;
+  /** Each node's clock minus the true time. */
+  readonly clockOffsets?: readonly Milliseconds[];
+}
+
+export interface Scene {
+  readonly environment: SimulatedEnvironment;
+  readonly nodes: readonly FaultyNode[];
+  readonly redlock: Redlock;
+  readonly observer: jest.Mocked<RedlockObserver>;
+  /** The node with this index. */
+  node(index: number): FaultyNode;
+  /** Another process with the same nodes. */
+  otherProcess(options?: RedlockOptions): Redlock;
+  /** Each node's owner of a resource. */
+  owners(resource?: string): Promise<(string | null)[]>;
+  /** Lets time pass until a promise has settled, and gives what came of it. */
+  until<T>(promise: Promise<T>, limit?: Milliseconds): Promise<T>;
+  /** The same for a promise that is expected to reject; gives the reason. */
+  rejection(promise: Promise<unknown>, limit?: Milliseconds): Promise<unknown>;
+}
+
+/** Sets up a scene; by default three healthy nodes without latency. */
+export function setScene(wishes: SceneOptions = {}): Scene {
+  const environment = new SimulatedEnvironment({ seed: wishes.seed ?? 1 });
+  const nodes = Array.from(
+    { length: wishes.nodes ?? 3 },
+    (_, index) => new FaultyNode(environment, `node-${index}`, wishes.clockOffsets?.[index] ?? 0),
+  );
+  const observer = recordingObserver();
+  const node = (index: number): FaultyNode => {
+    const found = nodes[index];
+    if (found === undefined) throw new Error(`There is no node ${index}`);
+    return found;
+  };
+  const until = async <T>(promise: Promise<T>, limit: Milliseconds = 120_000): Promise<T> => {
+    const progress = { isSettled: false };
+    const note = (): void => {
+      progress.isSettled = true;
+    };
+    promise.then(note, note);
+    const giveUpAt = environment.now() + limit;
+    await environment.settle();
+    while (!progress.isSettled) {
+      if (environment.now() >= giveUpAt) throw new Error(`Not settled within ${limit} ms`);
+      await environment.advance(1);
+    }
+    return promise;
+  };
+  return {
+    environment,
+    nodes,
+    observer,
+    node,
+    until,
+    redlock: new Redlock(nodes, wishes.options, { environment, observer }),
+    otherProcess: (options = wishes.options) => new Redlock(nodes, options, { environment }),
+    owners: (resource = 'r') => Promise.all(nodes.map((each) => each.ownerOf(resource))),
+    rejection: (promise, limit) => until(reasonOf(promise), limit),
+  };
+}
+
+function recordingObserver(): jest.Mocked<RedlockObserver> {
+  return {
+    acquired: jest.fn(),
+    refused: jest.fn(),
+    extended: jest.fn(),
+    released: jest.fn(),
+    lost: jest.fn(),
+    nodeChanged: jest.fn(),
+  };
+}
+
+/** What a promise rejects with, for a test that lets time pass itself. */
+export async function reasonOf(promise: Promise<unknown>): Promise<unknown> {
+  const outcome = await promise.then(
+    (value) => ({ value }),
+    (reason: unknown) => ({ reason }),
+  );
+  if ('reason' in outcome) return outcome.reason;
+  throw new Error(`Expected a rejection, got ${String(outcome.value)}`);
+}
+
+/** A body whose end the test decides. */
+export function deferred<T = undefined>(): {
+  readonly promise: Promise<T | undefined>;
+  readonly resolve: (value?: T) => void;
+} {
+  let resolve: (value?: T) => void = () => undefined;
+  const promise = new Promise<T | undefined>((onResolve) => {
+    resolve = onResolve;
+  });
+  return { promise, resolve };
+}
+
+/** What an awaited thing threw, typed. */
+export function expectInstance<T>(value: unknown, type: abstract new (...args: never[]) => T): T {
+  if (value instanceof type) return value;
+  throw new Error(`Expected a ${type.name}, got ${String(value)}`);
+}
