@@ -1,0 +1,132 @@
+// One call of a `@Locked` endpoint, from the interceptor to the end of its response. The lock is
+// the scope's, not the handler's: what inner interceptors do after the handler, such as
+// committing a transaction, happens under it too.
+import type { ExecutionContext } from '@nestjs/common';
+
+import type { LockTakenError } from '../core/errors.js';
+import { contextScopes, runInScope } from './lock-context.js';
+import type { Hold } from './lock-hold.js';
+import type { LockedDefinition } from './locked-definition.js';
+
+/** What came of asking for a method's own lock; `taken` where `onTaken` has to decide. */
+export type Entry =
+  | { readonly hold: Hold; readonly taken: null }
+  | { readonly hold: null; readonly taken: LockTakenError };
+
+/** The scope that `LockedInterceptor` opened for this method's present call, if any. */
+export function findScope(definition: LockedDefinition): EndpointScope | undefined {
+  for (const scope of contextScopes()) if (scope.awaits(definition)) return scope;
+  return undefined;
+}
+
+/** One call of a `@Locked` endpoint. */
+export class EndpointScope {
+  readonly context: ExecutionContext;
+  readonly #definition: LockedDefinition;
+  #entry: Entry | null = null;
+  #isOver = false;
+  // The run of the handler under way; with a retrying interceptor there is one after another.
+  #visit: { readonly left: Promise<void> } | null = null;
+
+  constructor(definition: LockedDefinition, context: ExecutionContext) {
+    this.#definition = definition;
+    this.context = context;
+  }
+
+  /** Whether the response is done, so that later calls have to lock for themselves. */
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  /** Whether the handler runs, or a stream that it returned is still read. */
+  get isBusy(): boolean {
+    return this.#visit !== null;
+  }
+
+  /** What is locked for this call, if anything is yet. */
+  get resources(): readonly string[] | null {
+    return this.#entry?.hold?.lock.resources ?? null;
+  }
+
+  /**
+   * Whether a call of the method is the one that this scope was opened for. While the handler
+   * runs it is not: a handler that calls itself is a second acquisition.
+   */
+  awaits(definition: LockedDefinition): boolean {
+    return definition === this.#definition && !this.#isOver && !this.isBusy;
+  }
+
+  /** Makes `entry` the outcome of this call's acquisition. */
+  admit(entry: Entry): void {
+    this.#entry = entry;
+  }
+
+  /**
+   * The handler comes in. It gets the scope's lock on loan; where there is none yet, what `open`
+   * acquires becomes the scope's.
+   */
+  async enter(open: () => Promise<Entry>): Promise<Entry> {
+    const leave = this.#startVisit();
+    try {
+      this.#entry ??= await open();
+    } catch (error) {
+      leave();
+      throw error;
+    }
+    if (this.#entry.hold !== null) return { hold: lend(this.#entry.hold, leave), taken: null };
+    leave();
+    return this.#entry;
+  }
+
+  /** Runs the inner interceptors, pipes and handler: in this scope, and under its lock. */
+  run<T>(body: () => T): T {
+    const inScope = (): T => runInScope(this, body);
+    const hold = this.#entry?.hold ?? null;
+    return hold === null ? inScope() : hold.run(inScope);
+  }
+
+  /**
+   * Releases after a response that succeeded.
+   * @throws LockLostError where the lock was not held to the end.
+   */
+  async end(): Promise<void> {
+    this.#isOver = true;
+    await this.#entry?.hold?.end();
+  }
+
+  /** Releases when nothing of the handler runs any more. Never rejects. */
+  async close(): Promise<void> {
+    this.#isOver = true;
+    // A response can end before its handler: a timeout, a client that hung up, a stream.
+    await this.#visit?.left;
+    await this.#entry?.hold?.settle();
+  }
+
+  #startVisit(): () => void {
+    let leave: (() => void) | undefined;
+    this.#visit = { left: new Promise((resolve) => (leave = resolve)) };
+    return () => {
+      this.#visit = null;
+      leave?.();
+    };
+  }
+}
+
+/** The scope's lock as the handler sees it: its end is the end of the handler's use only. */
+function lend(hold: Hold, leave: () => void): Hold {
+  let isOver = false;
+  const end = (): Promise<void> => {
+    isOver = true;
+    leave();
+    return Promise.resolve();
+  };
+  return {
+    lock: hold.lock,
+    run: hold.run,
+    get isOver() {
+      return isOver;
+    },
+    end,
+    settle: end,
+  };
+}

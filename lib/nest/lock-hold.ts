@@ -1,0 +1,69 @@
+// A lock whose end is told from outside: results that are streams outlive the call that made
+// them, and an endpoint's response outlives its handler.
+import { captureContext, type ContextRunner } from './lock-context.js';
+import type { Lock } from '../core/lock.js';
+import type { PlacedOptions, RedlockService } from './redlock.service.js';
+
+/** A lock held until somebody says that its use is over. Nobody but the watchdog bounds it. */
+export interface Hold {
+  readonly lock: Lock;
+  /** Runs a function as a holder of the lock, for `currentLock` and re-entry. */
+  readonly run: ContextRunner;
+  /** Whether `end` or `settle` was called. */
+  readonly isOver: boolean;
+  /**
+   * Releases after a use that succeeded with `result`; a second call waits for the first.
+   * @throws LockLostError where the lock was not held to the end.
+   */
+  readonly end: (result?: unknown) => Promise<void>;
+  /** Releases after a use that failed or was dropped: its own error counts. Never rejects. */
+  readonly settle: () => Promise<void>;
+}
+
+/**
+ * Acquires by `service.using`, whose body lasts until the hold ends.
+ * @throws what `using` does; all of it is about this acquisition, as no user code runs in it.
+ */
+export function openHold(
+  service: RedlockService,
+  resources: string | readonly string[],
+  options: PlacedOptions,
+): Promise<Hold> {
+  return new Promise((resolve, reject) => {
+    const finished = service.using(resources, options, (lock) => {
+      const { hold, ended } = createHold(lock, () => finished);
+      resolve(hold);
+      return ended;
+    });
+    // Without effect once there is a hold: its end or settle reports what happens then.
+    finished.catch(reject);
+  });
+}
+
+function createHold(
+  lock: Lock,
+  finished: () => Promise<unknown>,
+): { readonly hold: Hold; readonly ended: Promise<unknown> } {
+  let finish: (result: unknown) => void;
+  let isOver = false;
+  const ended = new Promise<unknown>((resolve) => (finish = resolve));
+  const end = async (result?: unknown): Promise<void> => {
+    isOver = true;
+    finish(result);
+    await finished();
+  };
+  const hold: Hold = {
+    lock,
+    run: captureContext(),
+    get isOver() {
+      return isOver;
+    },
+    end,
+    settle: () => end().catch(ignoreLoss),
+  };
+  return { hold, ended };
+}
+
+function ignoreLoss(): void {
+  // The use failed by itself, or nobody waits for it any more; the loss has been logged.
+}

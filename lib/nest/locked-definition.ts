@@ -1,0 +1,84 @@
+// What one `@Locked` says, checked when the class is defined, so that a mistake ends the start of
+// the application and not a call.
+import { resolveAcquire, resolveOptions } from '../core/options.js';
+import { describe } from '../core/resources.js';
+import { nameResources, originOf, type LockedResource } from './locked-resource.js';
+import { placeOption, type PlacedOptions } from './redlock.service.js';
+import { defaultDomain } from './redlock.tokens.js';
+import type { UsingOptions } from '../core/options.js';
+import { checkReentrant, type ReentrantOptions } from './reentry.js';
+
+/** What a method gives instead when others hold its lock. */
+export type TakenFunction = (...args: never[]) => unknown;
+
+/** What a `@Locked` method does when others hold its resource. */
+export type OnTaken = 'throw' | 'skip' | TakenFunction;
+
+/** Options of `@Locked`. What is left out is as the module has it. */
+export interface LockedOptions<Taken extends OnTaken = OnTaken>
+  extends Omit<UsingOptions, 'signal'>, ReentrantOptions {
+  /**
+   * What happens when others hold the resource and `wait` is spent. Only for this method's own
+   * acquisition: errors of locks deeper in the call come out as they are.
+   * - `'throw'`: the call rejects with the `LockTakenError`.
+   * - `'skip'`: the method does not run; the call resolves undefined (an Observable emits
+   *   undefined, an async generator ends).
+   * - a function: it is called with the method's arguments, and its result is the call's. It runs
+   *   without a lock.
+   * @default 'throw' – work that was not done should not look done
+   */
+  readonly onTaken?: Taken;
+  /** Which lock domain, where the application has several: `forRoot(nodes, { name })`. */
+  readonly redlock?: string;
+}
+
+/** One `@Locked`, checked. */
+export interface LockedDefinition {
+  /** For people: `InventoryService.reserve`. */
+  readonly method: string;
+  readonly resource: LockedResource;
+  readonly domain: string;
+  readonly onTaken: OnTaken;
+  readonly options: PlacedOptions;
+}
+
+const definitionKey = Symbol.for('nestjs-locked.definition');
+
+/** @throws TypeError, RangeError naming option, rule and value. */
+export function createDefinition(
+  method: string,
+  resource: LockedResource,
+  given: number | LockedOptions,
+): LockedDefinition {
+  const options = typeof given === 'number' ? { ttl: given } : given;
+  if (typeof options !== 'object' || (options as unknown) === null) {
+    throw new TypeError(`Expected options to be a ttl in ms or an object, got ${describe(given)}`);
+  }
+  const { onTaken = 'throw', redlock = defaultDomain, ...using } = options;
+  if (originOf(resource) === 'literal') nameResources(method, resource, {});
+  if (onTaken !== 'throw' && onTaken !== 'skip' && typeof onTaken !== 'function') {
+    throw new TypeError(
+      `Expected onTaken of ${method} to be 'throw', 'skip' or a function, got ${describe(onTaken)}`,
+    );
+  }
+  checkReentrant(using.reentrant ?? false);
+  // The module's ttlMax is not known yet: the widest is taken, and the call checks again.
+  resolveAcquire(resolveOptions({ ttlMax: 86_400_000 }, 1), 'using', using.ttl, using);
+  return Object.freeze({
+    method,
+    resource,
+    domain: redlock,
+    onTaken,
+    options: Object.freeze({ ...using, [placeOption]: method }),
+  });
+}
+
+/** Makes a definition findable on the function that locks by it. */
+export function attachDefinition(method: object, definition: LockedDefinition): void {
+  Reflect.defineMetadata(definitionKey, definition, method);
+}
+
+/** The definition by which a method locks; undefined where it is not `@Locked`. */
+export function definitionOf(method: object): LockedDefinition | undefined {
+  return Reflect.getMetadata(definitionKey, method) as LockedDefinition | undefined;
+}

@@ -1,0 +1,198 @@
+// The function that stands in for a `@Locked` method: acquire, run, hold as long as it takes.
+import { from, isObservable, mergeMap, Observable } from 'rxjs';
+
+import { LockTakenError } from '../core/errors.js';
+import { findScope, type EndpointScope, type Entry } from './endpoint-scope.js';
+import { openHold } from './lock-hold.js';
+import { nameResources, originOf } from './locked-resource.js';
+import {
+  holdWhileIterated,
+  holdWhileObserved,
+  holdWhileOngoing,
+  isAsyncIterable,
+  isDeferred,
+} from './locked-result.js';
+import { getRedlockToken } from './redlock.tokens.js';
+import type { LockedDefinition } from './locked-definition.js';
+import type { RedlockService } from './redlock.service.js';
+
+/** Any method, as the wrapper sees it. */
+export type Method = (this: unknown, ...args: unknown[]) => unknown;
+
+/** What a method returns decides what its stand-in returns at once, before it is locked. */
+export type ResultKind = 'promise' | 'observable' | 'async-generator';
+
+/** The stand-in for `method`; only what it does, not its name or metadata. */
+export function lockMethod(method: Method, definition: LockedDefinition, kind: ResultKind): Method {
+  const run = { promise: runPromise, observable: runObservable, 'async-generator': runGenerator };
+  const runKind = run[kind];
+  return function (this: unknown, ...args) {
+    return runKind(new LockedCall(method, definition, this, args));
+  };
+}
+
+/**
+ * Acquires a method's own lock.
+ * @throws what `RedlockService.using` does, but for the LockTakenError that `onTaken` is to see.
+ */
+export async function acquireEntry(
+  service: RedlockService,
+  definition: LockedDefinition,
+  resources: readonly string[],
+  signal?: AbortSignal,
+): Promise<Entry> {
+  const options = signal === undefined ? definition.options : { ...definition.options, signal };
+  try {
+    return { hold: await openHold(service, resources, options), taken: null };
+  } catch (error) {
+    // No body runs inside openHold, so this is never the error of a lock deeper in the call.
+    if (definition.onTaken !== 'throw' && error instanceof LockTakenError) {
+      return { hold: null, taken: error };
+    }
+    throw error;
+  }
+}
+
+/** One call of a `@Locked` method. */
+class LockedCall {
+  readonly #method: Method;
+  readonly #definition: LockedDefinition;
+  readonly #instance: unknown;
+  readonly #args: readonly unknown[];
+
+  constructor(
+    method: Method,
+    definition: LockedDefinition,
+    instance: unknown,
+    args: readonly unknown[],
+  ) {
+    this.#method = method;
+    this.#definition = definition;
+    this.#instance = instance;
+    this.#args = args;
+  }
+
+  /** Gets the lock: the one on loan from the endpoint's scope, or one of its own. */
+  async enter(signal?: AbortSignal): Promise<Entry> {
+    const definition = this.#definition;
+    const service = this.#service();
+    const scope = findScope(definition);
+    const isNamedByArguments = originOf(definition.resource) === 'arguments';
+    if (scope !== undefined && !isNamedByArguments) {
+      return scope.enter(() => this.#acquire(service, this.#names(scope), signal));
+    }
+    const names = this.#names(scope);
+    const acquire = (): Promise<Entry> => this.#acquire(service, names, signal);
+    return scope !== undefined && serves(scope, names) ? scope.enter(acquire) : acquire();
+  }
+
+  /** Runs the method itself. */
+  readonly run = (): unknown => Reflect.apply(this.#method, this.#instance, this.#args);
+
+  /** What the call results in when others hold the lock. */
+  resultWhenTaken(): unknown {
+    const { onTaken } = this.#definition;
+    if (typeof onTaken !== 'function') return undefined;
+    return Reflect.apply(onTaken, this.#instance, this.#args);
+  }
+
+  /** @throws TypeError for what a synchronous method returned. */
+  assertDeferred(result: unknown): void {
+    if (isDeferred(result)) return;
+    throw new TypeError(
+      `Expected ${this.#definition.method} to return a Promise, an Observable, an async ` +
+        `iterable or a stream, as it is @Locked, got a result at once: a synchronous method ` +
+        `cannot be locked, make it async`,
+    );
+  }
+
+  #acquire(
+    service: RedlockService,
+    names: readonly string[],
+    signal?: AbortSignal,
+  ): Promise<Entry> {
+    return acquireEntry(service, this.#definition, names, signal);
+  }
+
+  #names(scope: EndpointScope | undefined): readonly string[] {
+    const call = { instance: this.#instance, args: this.#args, context: scope?.context };
+    return nameResources(this.#definition.method, this.#definition.resource, call);
+  }
+
+  #service(): RedlockService {
+    const { domain, method } = this.#definition;
+    const instance = this.#instance as Partial<Record<symbol, RedlockService>> | null | undefined;
+    const service = instance?.[getRedlockToken(domain)];
+    if (service !== undefined) return service;
+    throw new TypeError(
+      `Expected ${method} to be called on an instance that Nest made of its class, as @Locked ` +
+        `gets its RedlockService by injection, got one from elsewhere (new, useFactory, ` +
+        `useValue) or none. Register the class as a provider, or make it by ModuleRef.create()`,
+    );
+  }
+}
+
+async function runPromise(call: LockedCall): Promise<unknown> {
+  const { hold } = await call.enter();
+  if (hold === null) return call.resultWhenTaken();
+  let result: unknown;
+  try {
+    const outcome = hold.run(call.run);
+    call.assertDeferred(outcome);
+    result = await outcome;
+  } catch (error) {
+    await hold.settle();
+    throw error;
+  }
+  const ongoing = holdWhileOngoing(result, hold);
+  if (ongoing !== null) return ongoing.result;
+  await hold.end(result);
+  return result;
+}
+
+function runObservable(call: LockedCall): Observable<unknown> {
+  return enterOnSubscribe(call).pipe(
+    mergeMap(({ hold }) => {
+      if (hold !== null) return holdWhileObserved(() => observed(call), hold);
+      const result = call.resultWhenTaken();
+      return isObservable(result) ? result : from(Promise.resolve(result));
+    }),
+  );
+}
+
+function observed(call: LockedCall): Observable<unknown> {
+  const result = call.run();
+  call.assertDeferred(result);
+  // Declared as an Observable, but a promise or the like: its values are what was meant.
+  return from(result as Observable<unknown>);
+}
+
+function enterOnSubscribe(call: LockedCall): Observable<Entry> {
+  return new Observable((subscriber) => {
+    const cancel = new AbortController();
+    call.enter(cancel.signal).then(
+      (entry) => {
+        // Nobody waits any more, and the cancellation came too late.
+        if (subscriber.closed) return void entry.hold?.settle();
+        subscriber.next(entry);
+        subscriber.complete();
+      },
+      (error: unknown) => subscriber.error(error),
+    );
+    return () => cancel.abort();
+  });
+}
+
+async function* runGenerator(call: LockedCall): AsyncGenerator<unknown, unknown> {
+  const { hold } = await call.enter();
+  if (hold !== null) {
+    return yield* holdWhileIterated(() => call.run() as AsyncIterable<unknown>, hold);
+  }
+  const result = await call.resultWhenTaken();
+  return isAsyncIterable(result) ? yield* result : result;
+}
+
+function serves(scope: EndpointScope, names: readonly string[]): boolean {
+  const { resources } = scope;
+  return resources === null || names.every((name) => resources.includes(name));
+}

@@ -1,0 +1,77 @@
+import { describe, normalizeResources } from '../core/resources.js';
+import type { ExecutionContext } from '@nestjs/common';
+
+/** One resource, or several that are locked all or none. */
+export type Resources = string | readonly string[];
+
+/** Names what to lock, from the method's own arguments. */
+export type ResourceFunction = (...args: never[]) => Resources;
+
+const contextResource = Symbol.for('nestjs-locked.from-context');
+
+/** What {@link fromContext} returns. */
+export interface ContextResource {
+  readonly [contextResource]: (context: ExecutionContext) => Resources;
+}
+
+/** What `@Locked` can be told to lock. */
+export type LockedResource = Resources | ResourceFunction | ContextResource;
+
+/**
+ * Names the resource of a `@Locked` endpoint from Nest's `ExecutionContext`. The lock is then
+ * acquired by the `LockedInterceptor`: after the guards, before the interceptors bound after it,
+ * the pipes and the handler. Needs that interceptor, and a call that comes through Nest.
+ * @example
+ * ```ts
+ * @Post(':id/pay')
+ * @Locked(fromContext((context) => `order:${context.switchToHttp().getRequest().params.id}`))
+ * pay(@Param('id') id: string) { … }
+ * ```
+ */
+export function fromContext(name: (context: ExecutionContext) => Resources): ContextResource {
+  if (typeof name !== 'function') {
+    throw new TypeError(`Expected fromContext to be given a function, got ${describe(name)}`);
+  }
+  return Object.freeze({ [contextResource]: name });
+}
+
+/** Where the names come from. */
+export type ResourceOrigin = 'literal' | 'arguments' | 'context';
+
+/** Tells the kinds of resources apart. */
+export function originOf(resource: LockedResource): ResourceOrigin {
+  if (typeof resource === 'function') return 'arguments';
+  return isContextResource(resource) ? 'context' : 'literal';
+}
+
+/**
+ * What one call locks, checked.
+ * @throws TypeError, RangeError where the names are none; what the naming function throws.
+ */
+export function nameResources(
+  method: string,
+  resource: LockedResource,
+  call: {
+    readonly instance?: unknown;
+    readonly args?: readonly unknown[];
+    readonly context?: ExecutionContext | undefined;
+  },
+): readonly string[] {
+  if (typeof resource === 'function') {
+    const names: unknown = Reflect.apply(resource, call.instance, call.args ?? []);
+    return normalizeResources(names, `the result of ${method}'s resource function`);
+  }
+  if (!isContextResource(resource)) return normalizeResources(resource, `${method}'s resource`);
+  if (call.context === undefined) {
+    throw new TypeError(
+      `Expected ${method} to be called by Nest with LockedInterceptor on, as its resource ` +
+        `comes from the ExecutionContext (fromContext), got a call without one`,
+    );
+  }
+  const names: unknown = resource[contextResource](call.context);
+  return normalizeResources(names, `the result of ${method}'s fromContext function`);
+}
+
+function isContextResource(resource: LockedResource): resource is ContextResource {
+  return typeof resource === 'object' && contextResource in resource;
+}

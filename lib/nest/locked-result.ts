@@ -1,0 +1,206 @@
+// Results that go on after the call: the lock lasts until they have ended, failed or been
+// dropped. When the lock is lost first, they fail with the LockLostError.
+import { ReadableStream } from 'node:stream/web';
+
+import { defer, isObservable, Observable } from 'rxjs';
+
+import type { Hold } from './lock-hold.js';
+
+/** What is needed of Node's Readable; that of another copy or library will do too. */
+interface ClosableStream {
+  readonly closed?: boolean;
+  once(event: 'close' | 'error', listener: () => void): unknown;
+  destroy(error: unknown): unknown;
+}
+
+/** Whether a result can come later than the call; anything else is of a synchronous method. */
+export function isDeferred(result: unknown): boolean {
+  return (
+    isPromiseLike(result) ||
+    isObservable(result) ||
+    isAsyncIterable(result) ||
+    streamOf(result) !== null
+  );
+}
+
+/**
+ * Makes the hold last as long as a result that goes on after the call. Observables, async
+ * iterables and web streams come out as wrappers, Node streams and StreamableFiles as they are.
+ * Null where the result is a plain value, so that the hold is the caller's to end.
+ */
+export function holdWhileOngoing(result: unknown, hold: Hold): { readonly result: unknown } | null {
+  const stream = streamOf(result);
+  if (stream !== null) {
+    holdUntilClosed(stream, hold);
+    return { result };
+  }
+  if (isObservable(result)) return { result: holdWhileObserved(() => result, hold) };
+  if (!isAsyncIterable(result)) return null;
+  const iterated = holdWhileIterated(() => result, hold);
+  return { result: result instanceof ReadableStream ? ReadableStream.from(iterated) : iterated };
+}
+
+/**
+ * An Observable under the hold, which ends with the last subscription that began while it lasted.
+ * Subscribing later fails, as nothing would be locked any more.
+ */
+export function holdWhileObserved(
+  source: () => Observable<unknown>,
+  hold: Hold,
+): Observable<unknown> {
+  let observers = 0;
+  return new Observable((subscriber) => {
+    const { signal } = hold.lock;
+    const onLost = (): void => subscriber.error(signal.reason);
+    let isLeaving = false;
+    const leave = (end: () => Promise<void>): Promise<void> => {
+      if (isLeaving) return Promise.resolve();
+      isLeaving = true;
+      observers -= 1;
+      return observers === 0 ? end() : Promise.resolve();
+    };
+    // First of all, as what follows may end at once.
+    subscriber.add(() => {
+      signal.removeEventListener('abort', onLost);
+      void leave(hold.settle);
+    });
+    observers += 1;
+    if (hold.isOver) subscriber.error(hold.lock.lostError());
+    else if (signal.aborted) onLost();
+    if (subscriber.closed) return;
+    signal.addEventListener('abort', onLost, { once: true });
+    const inner = hold.run(() =>
+      // defer: a source that throws is one that fails.
+      defer(source).subscribe({
+        next: (value) => subscriber.next(value),
+        error: (error) => void leave(hold.settle).then(() => subscriber.error(error)),
+        complete: () =>
+          void leave(hold.end).then(
+            () => subscriber.complete(),
+            (error: unknown) => subscriber.error(error),
+          ),
+      }),
+    );
+    subscriber.add(inner);
+  });
+}
+
+/**
+ * An async iterable under the hold, which ends with the iteration. Iterating again fails. The
+ * loss of the lock ends a pending step at once; the keys stay until the step is really over.
+ */
+export async function* holdWhileIterated(
+  source: () => AsyncIterable<unknown>,
+  hold: Hold,
+): AsyncGenerator<unknown, unknown> {
+  if (hold.isOver) throw hold.lock.lostError();
+  let iterator: AsyncIterator<unknown, unknown> | undefined;
+  let isComplete = false;
+  try {
+    iterator = hold.run(() => source()[Symbol.asyncIterator]());
+    const result = yield* stepsUnderLock(iterator, hold);
+    isComplete = true;
+    return result;
+  } finally {
+    if (isComplete) await hold.end();
+    else if (hold.lock.isValid) await hold.settle();
+    // Not awaited: a step that hangs must not keep the LockLostError from the consumer.
+    else void endIteration(iterator, hold).then(hold.settle, hold.settle);
+  }
+}
+
+/** Each step runs in the context of the lock: a generator's body continues in its caller's. */
+function stepsUnderLock(
+  iterator: AsyncIterator<unknown, unknown>,
+  hold: Hold,
+): AsyncGenerator<unknown, unknown> {
+  const step = (
+    take: () => Promise<IteratorResult<unknown, unknown>>,
+  ): Promise<IteratorResult<unknown, unknown>> => unlessLost(hold, () => hold.run(take));
+  const steps = {
+    next: (...value: [] | [unknown]) => step(() => iterator.next(...value)),
+    return: (value: unknown) =>
+      step(async () => (await iterator.return?.(value)) ?? { done: true, value }),
+    throw: (error: unknown) =>
+      step(async () => {
+        if (iterator.throw !== undefined) return iterator.throw(error);
+        await iterator.return?.();
+        throw error;
+      }),
+    [Symbol.asyncIterator]: () => steps,
+  };
+  return steps as AsyncGenerator<unknown, unknown>;
+}
+
+async function endIteration(
+  iterator: AsyncIterator<unknown, unknown> | undefined,
+  hold: Hold,
+): Promise<void> {
+  await hold.run(() => iterator?.return?.());
+}
+
+function unlessLost<T>(hold: Hold, take: () => Promise<T>): Promise<T> {
+  const { signal } = hold.lock;
+  return new Promise((resolve, reject) => {
+    const onLost = (): void => reject(signal.reason as Error);
+    if (signal.aborted) {
+      onLost();
+      return;
+    }
+    // A listener for each step: racing with one long-lived promise would leak a reaction a step.
+    signal.addEventListener('abort', onLost, { once: true });
+    // Async, as an iterator's steps need not be promises, and may throw.
+    const taken = (async () => take())();
+    taken.finally(() => signal.removeEventListener('abort', onLost)).then(resolve, reject);
+  });
+}
+
+function holdUntilClosed(stream: ClosableStream, hold: Hold): void {
+  if (stream.closed === true) {
+    void hold.settle();
+    return;
+  }
+  const { signal } = hold.lock;
+  const onLost = (): void => {
+    // Nobody may listen yet, and an unheard 'error' would end the process. Readers still get it.
+    stream.once('error', ignoreHere);
+    stream.destroy(signal.reason);
+  };
+  signal.addEventListener('abort', onLost, { once: true });
+  stream.once('close', () => {
+    signal.removeEventListener('abort', onLost);
+    void hold.settle();
+  });
+  if (signal.aborted) onLost();
+}
+
+function streamOf(result: unknown): ClosableStream | null {
+  if (!isObject(result)) return null;
+  // StreamableFile, of whichever copy of Nest.
+  const { getStream } = result;
+  if (typeof getStream === 'function') return streamOf(Reflect.apply(getStream, result, []));
+  const isReadable = ['pipe', 'read', 'once', 'destroy'].every(
+    (name) => typeof result[name] === 'function',
+  );
+  return isReadable ? (result as unknown as ClosableStream) : null;
+}
+
+function isPromiseLike(value: unknown): value is PromiseLike<unknown> {
+  return (
+    (isObject(value) || typeof value === 'function') &&
+    typeof Reflect.get(value, 'then') === 'function'
+  );
+}
+
+/** Whether `value` can be iterated by `for await`. */
+export function isAsyncIterable(value: unknown): value is AsyncIterable<unknown, unknown> {
+  return isObject(value) && Symbol.asyncIterator in value;
+}
+
+function isObject(value: unknown): value is Record<PropertyKey, unknown> {
+  return typeof value === 'object' && value !== null;
+}
+
+function ignoreHere(): void {
+  // See holdUntilClosed.
+}

@@ -1,0 +1,167 @@
+import { Inject, type StreamableFile } from '@nestjs/common';
+import type { Observable } from 'rxjs';
+
+import {
+  attachDefinition,
+  createDefinition,
+  type LockedOptions,
+  type OnTaken,
+} from './locked-definition.js';
+import { lockMethod, type Method, type ResultKind } from './locked-method.js';
+import { getRedlockToken } from './redlock.tokens.js';
+import type { LockedResource } from './locked-resource.js';
+import type { Milliseconds } from '../core/units.js';
+
+type AnyMethod = (...args: never[]) => unknown;
+type Deferred =
+  PromiseLike<unknown> | Observable<unknown> | AsyncIterable<unknown> | StreamableFile;
+type Problem<Text extends string> = Readonly<Record<'nestjs-locked', Text>>;
+
+// Each check is `unknown`, which an intersection swallows, or a Problem that no descriptor has.
+type CheckResult<Target extends AnyMethod> =
+  ReturnType<Target> extends Deferred
+    ? unknown
+    : Problem<'a @Locked method returns a Promise, an Observable, an AsyncIterable or a stream'>;
+type CheckArguments<Callback, Target extends AnyMethod> = [Callback] extends [AnyMethod]
+  ? [Callback] extends [(...args: Parameters<Target>) => unknown]
+    ? unknown
+    : Problem<'the parameters of this function are not those of the @Locked method'>
+  : unknown;
+type CheckTaken<Taken, Target extends AnyMethod> = [Taken] extends [AnyMethod]
+  ? ReturnType<Taken> extends ReturnType<Target> | Awaited<ReturnType<Target>>
+    ? unknown
+    : Problem<'onTaken returns something else than the @Locked method'>
+  : unknown;
+
+/** What {@link Locked} returns: a decorator for methods that fit the resource and `onTaken`. */
+export type LockedDecorator<Resource, Taken> = <Target extends AnyMethod>(
+  target: object,
+  key: string | symbol,
+  descriptor: TypedPropertyDescriptor<Target> &
+    CheckResult<Target> &
+    CheckArguments<Resource, Target> &
+    CheckArguments<Taken, Target> &
+    CheckTaken<Taken, Target>,
+) => void;
+
+/**
+ * Locks a method: over all replicas of the application one call for a resource runs at a time.
+ * For providers, controllers, resolvers, gateways, message handlers, `@Cron` and queue jobs,
+ * above or below other decorators. The lock lasts, extended by the watchdog, until what the
+ * method returns has settled; with an Observable, async iterable or stream until that has ended,
+ * failed or been dropped. Of an endpoint it lasts until the whole response is done.
+ *
+ * A method declared to return an Observable gives one that acquires on subscription, an async
+ * generator one that acquires on its first step; any other gives a Promise. Called inside a body
+ * that already holds the resource it is refused (`reentrant`).
+ * @param resource What to lock: a name, several (all or none), a function of the method's
+ *   arguments that returns either, or {@link fromContext}.
+ * @param options Lifetime given to the nodes in ms, or options.
+ * @throws TypeError, RangeError when the class is defined: for a bad name or option, and on
+ *   anything but a method that can be locked.
+ * @example
+ * ```ts
+ * @Locked((sku: string) => `sku:${sku}`, seconds(5))
+ * async reserve(sku: string, count: number): Promise<void> { … }
+ *
+ * @Cron('0 3 * * *')
+ * @Locked('nightly-report', { wait: 0, onTaken: 'skip', holdAtLeast: minutes(1) })
+ * async report(): Promise<void> { … }
+ * ```
+ */
+export function Locked<
+  const Resource extends LockedResource,
+  const Taken extends OnTaken = 'throw',
+>(
+  resource: Resource,
+  options: Milliseconds | LockedOptions<Taken> = {},
+): LockedDecorator<Resource, Taken> {
+  return (target: object, key: string | symbol, descriptor: PropertyDescriptor | undefined) => {
+    const name = nameOf(target, key);
+    const method = methodOf(name, target, descriptor);
+    const kind = kindOf(name, method, target, key);
+    const definition = createDefinition(name, resource, options);
+    const wrapper = lockMethod(method, definition, kind);
+    copyIdentity(method, wrapper);
+    attachDefinition(wrapper, definition);
+    injectService(target, getRedlockToken(definition.domain));
+    if (descriptor !== undefined) descriptor.value = wrapper;
+  };
+}
+
+function nameOf(target: object, key: string | symbol): string {
+  const owner = typeof target === 'function' ? target : target.constructor;
+  return `${owner.name}.${String(key)}`;
+}
+
+function methodOf(
+  name: string,
+  target: object,
+  descriptor: PropertyDescriptor | undefined,
+): Method {
+  if (typeof target === 'function') {
+    throw new TypeError(`Expected @Locked to decorate an instance method, got static ${name}`);
+  }
+  const value: unknown = descriptor?.value;
+  if (typeof value === 'function') return value as Method;
+  const kind = (descriptor?.get ?? descriptor?.set) ? 'accessor' : 'property';
+  throw new TypeError(`Expected @Locked to decorate a method, got the ${kind} ${name}`);
+}
+
+/** What the method returns, as far as it can be told before it runs. */
+function kindOf(name: string, method: Method, target: object, key: string | symbol): ResultKind {
+  const tag: unknown = Reflect.get(method, Symbol.toStringTag);
+  if (tag === 'AsyncGeneratorFunction') return 'async-generator';
+  const returned: unknown = Reflect.getOwnMetadata('design:returntype', target, key);
+  if (tag === 'GeneratorFunction' || synchronousTypes.includes(returned)) {
+    const what = typeof returned === 'function' ? returned.name : 'a generator';
+    throw new TypeError(
+      `Expected ${name} to return a Promise, an Observable, an async iterable or a stream, as it ` +
+        `is @Locked, got a synchronous method (${what}): make it async`,
+    );
+  }
+  return isObservableClass(returned) ? 'observable' : 'promise';
+}
+
+// What TypeScript writes for a declared type that is certainly none of those that may be locked.
+const synchronousTypes: readonly unknown[] = [String, Number, Boolean, BigInt, Symbol, Array];
+
+function isObservableClass(type: unknown): boolean {
+  // By shape: it may be a Subject, or of another copy of rxjs.
+  const prototype: unknown = typeof type === 'function' ? type.prototype : undefined;
+  return (
+    typeof prototype === 'object' &&
+    prototype !== null &&
+    'subscribe' in prototype &&
+    'pipe' in prototype
+  );
+}
+
+/**
+ * Other decorators keep their metadata on the function itself. Those below have done so already:
+ * without the copy routes vanish, and role guards find no roles and let everybody in.
+ */
+function copyIdentity(method: Method, wrapper: Method): void {
+  for (const metadataKey of Reflect.getOwnMetadataKeys(method)) {
+    const value: unknown = Reflect.getOwnMetadata(metadataKey, method);
+    Reflect.defineMetadata(metadataKey, value, wrapper);
+  }
+  for (const property of ['name', 'length'] as const) {
+    Object.defineProperty(wrapper, property, { value: method[property], configurable: true });
+  }
+}
+
+/**
+ * Makes Nest inject the service into every instance of the class, and refuse to start without
+ * one. The accessor keeps Nest's assignment from adding an enumerable property.
+ */
+function injectService(target: object, token: symbol): void {
+  Inject(token)(target, token);
+  if (token in target) return;
+  Object.defineProperty(target, token, {
+    configurable: true,
+    set(this: object, service: unknown) {
+      Object.defineProperty(this, token, { value: service, configurable: true, writable: true });
+    },
+  });
+}

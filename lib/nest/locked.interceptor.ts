@@ -1,0 +1,150 @@
+import {
+  Inject,
+  Injectable,
+  Optional,
+  type CallHandler,
+  type ExecutionContext,
+  type NestInterceptor,
+} from '@nestjs/common';
+import { HttpAdapterHost, ModuleRef } from '@nestjs/core';
+import {
+  catchError,
+  defer,
+  from,
+  mergeMap,
+  Observable,
+  throwError,
+  type Observer,
+  type Subscriber,
+  type Subscription,
+} from 'rxjs';
+
+import { RedlockError } from '../core/errors.js';
+import { EndpointScope } from './endpoint-scope.js';
+import { definitionOf, type LockedDefinition } from './locked-definition.js';
+import { acquireEntry } from './locked-method.js';
+import { nameResources, originOf } from './locked-resource.js';
+import { getRedlockToken } from './redlock.tokens.js';
+import {
+  resolveHttpStatus,
+  toTransportError,
+  type ResolvedHttpStatus,
+} from './transport-errors.js';
+import type { RedlockService } from './redlock.service.js';
+
+/** Token of the {@link ResolvedHttpStatus} of the application. */
+export const httpStatusToken = Symbol.for('nestjs-locked.http-status');
+
+// On the execution context, which one call's interceptors share: with several lock domains, or
+// bound by hand as well, the first LockedInterceptor acts for all.
+const handledKey = Symbol.for('nestjs-locked.handled');
+
+/**
+ * Keeps the lock of a `@Locked` endpoint until its whole response is done, and turns lock errors,
+ * also those of locks deeper in the call, into the transport's own. `RedlockModule` registers it
+ * for all endpoints; with `interceptor: false` bind it where you want it.
+ *
+ * A literal resource, or `fromContext`, is acquired here: after the guards, before the
+ * interceptors bound after this one, the pipes and the handler. A function of the arguments is
+ * acquired when the handler is entered. Either way a transaction that an inner interceptor opens
+ * commits inside the lock. A handler's unfinished stream is waited for, also when the client has
+ * its response.
+ *
+ * Over HTTP: 423 with `Retry-After` for taken, 503 with `Retry-After` (1 s) for no quorum, expired
+ * and closed, 500 for lost. Otherwise `RpcException`, `WsException`, or a GraphQL error with
+ * `extensions.code`. The original is the `cause`. Errors of guards do not come by here. Of a hybrid
+ * application `connectMicroservice` needs `inheritAppConfig: true`, as for all global interceptors.
+ */
+@Injectable()
+export class LockedInterceptor implements NestInterceptor {
+  readonly #moduleRef: ModuleRef;
+  readonly #adapterHost: HttpAdapterHost;
+  readonly #httpStatus: ResolvedHttpStatus;
+
+  constructor(
+    @Inject(ModuleRef) moduleRef: ModuleRef,
+    @Inject(HttpAdapterHost) adapterHost: HttpAdapterHost,
+    @Optional() @Inject(httpStatusToken) httpStatus: ResolvedHttpStatus = resolveHttpStatus(),
+  ) {
+    this.#moduleRef = moduleRef;
+    this.#adapterHost = adapterHost;
+    this.#httpStatus = httpStatus;
+  }
+
+  intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
+    if (handledKey in context) return next.handle();
+    Object.defineProperty(context, handledKey, { value: true });
+    const definition = definitionOf(context.getHandler());
+    const response =
+      definition === undefined ? next.handle() : this.#respondInScope(definition, context, next);
+    return response.pipe(catchError((error: unknown) => this.#fail(error, context)));
+  }
+
+  #respondInScope(
+    definition: LockedDefinition,
+    context: ExecutionContext,
+    next: CallHandler,
+  ): Observable<unknown> {
+    return new Observable((subscriber) => {
+      const scope = new EndpointScope(definition, context);
+      const cancel = new AbortController();
+      let response: Subscription | undefined;
+      this.#acquire(definition, scope, cancel.signal).then(
+        () => {
+          // The response was dropped while the lock came, and the cancellation came too late.
+          if (subscriber.closed) return void scope.close();
+          response = scope.run(() =>
+            defer(() => next.handle()).subscribe(responder(scope, subscriber)),
+          );
+        },
+        (error: unknown) => subscriber.error(error),
+      );
+      return () => {
+        cancel.abort();
+        response?.unsubscribe();
+        void scope.close();
+      };
+    });
+  }
+
+  async #acquire(
+    definition: LockedDefinition,
+    scope: EndpointScope,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { method, resource, domain } = definition;
+    if (originOf(resource) === 'arguments') return;
+    const names = nameResources(method, resource, { context: scope.context });
+    const service = this.#moduleRef.get<RedlockService>(getRedlockToken(domain), { strict: false });
+    scope.admit(await acquireEntry(service, definition, names, signal));
+  }
+
+  #fail(error: unknown, context: ExecutionContext): Observable<never> {
+    if (!(error instanceof RedlockError)) return throwError(() => error);
+    const httpServer = this.#adapterHost.httpAdapter as HttpAdapterHost['httpAdapter'] | undefined;
+    const answer = toTransportError(error, context, this.#httpStatus, httpServer);
+    return from(answer).pipe(mergeMap((translated) => throwError(() => translated)));
+  }
+}
+
+/** Passes the response on, and its end as soon as the lock is released, or must not wait. */
+function responder(scope: EndpointScope, subscriber: Subscriber<unknown>): Observer<unknown> {
+  return {
+    next: (value) => subscriber.next(value),
+    error: (error) => {
+      // An inner timeout, with the handler still at work: the teardown waits for that.
+      if (scope.isBusy) subscriber.error(error);
+      else void scope.close().then(() => subscriber.error(error));
+    },
+    complete: () => {
+      // The response is a stream that is read from now on: the teardown waits for its close.
+      if (scope.isBusy) subscriber.complete();
+      else {
+        scope.end().then(
+          () => subscriber.complete(),
+          (error: unknown) => subscriber.error(error),
+        );
+      }
+    },
+  };
+}

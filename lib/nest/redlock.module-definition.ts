@@ -1,0 +1,158 @@
+// What the module can be told, sync and async, in one shape: a registration.
+//
+// Written by hand rather than by Nest's ConfigurableModuleBuilder: the nodes are positional, the
+// domain's name decides the tokens, and forRoot has to refuse bad options at once.
+import type {
+  FactoryProvider,
+  InjectionToken,
+  ModuleMetadata,
+  Provider,
+  Type,
+} from '@nestjs/common';
+
+import { resolveOptions, type RedlockOptions } from '../core/options.js';
+import { describe } from '../core/resources.js';
+import { checkDomain, defaultDomain } from './redlock.tokens.js';
+import { resolveHttpStatus, type RedlockHttpStatus } from './transport-errors.js';
+import type { NodeInput } from '../nodes/node-inputs.js';
+import { checkReentrant, type ReentrantOptions } from './reentry.js';
+
+/** Which lock domain a registration is, and who sees it. */
+export interface RedlockDomainOptions {
+  /**
+   * Names the lock domain, for `InjectRedlock(name)` and `@Locked(…, { redlock: name })`. Each
+   * domain has its own nodes and options, and is registered once in an application.
+   * @default 'default' – the one that `RedlockService` and a plain `@Locked` mean
+   */
+  readonly name?: string;
+  /**
+   * Whether all modules see it. With false, `@Locked` works only where the module is imported.
+   * @default true – a lock that one module forgets to take protects nothing
+   */
+  readonly isGlobal?: boolean;
+}
+
+/** What the Nest layer can be told beside {@link RedlockOptions}. */
+export interface RedlockNestOptions extends ReentrantOptions {
+  /**
+   * Whether the `LockedInterceptor` is registered for all endpoints. Without it, `@Locked`
+   * endpoints hold their lock while the handler runs only, and lock errors are not translated.
+   * With several domains each says so for itself; one that leaves it on is enough.
+   * @default true – a transaction around the handler is to commit inside the lock
+   */
+  readonly interceptor?: boolean;
+  /** HTTP statuses of lock errors. With several domains, those of the first count. */
+  readonly httpStatus?: RedlockHttpStatus;
+}
+
+/** Options of `RedlockModule.forRoot`. */
+export interface RedlockModuleOptions
+  extends RedlockOptions, RedlockNestOptions, RedlockDomainOptions {}
+
+/** What an options factory of `RedlockModule.forRootAsync` returns. */
+export interface RedlockFactoryOptions extends RedlockOptions, RedlockNestOptions {
+  /** The independent nodes. Left out: one node in this process's memory. */
+  readonly nodes?: readonly NodeInput[];
+}
+
+/** A provider that makes the options, for `useClass` and `useExisting`. */
+export interface RedlockOptionsFactory {
+  createRedlockOptions(): RedlockFactoryOptions | Promise<RedlockFactoryOptions>;
+}
+
+/** Options of `RedlockModule.forRootAsync`: exactly one of the three `use…`. */
+export interface RedlockModuleAsyncOptions
+  extends RedlockDomainOptions, Pick<ModuleMetadata, 'imports'> {
+  /** Injected into `useFactory`. */
+  readonly inject?: FactoryProvider['inject'];
+  /** Makes the options from what `inject` names. */
+  readonly useFactory?: (
+    // The tokens of `inject` say what comes; no type can.
+    // eslint-disable-next-line @typescript-eslint/no-explicit-any
+    ...args: any[]
+  ) => RedlockFactoryOptions | Promise<RedlockFactoryOptions>;
+  /** A class that Nest makes for this purpose. */
+  readonly useClass?: Type<RedlockOptionsFactory>;
+  /** A provider that exists already, in one of `imports` or globally. */
+  readonly useExisting?: InjectionToken<RedlockOptionsFactory>;
+}
+
+/** One lock domain's options, checked. */
+export interface Registration {
+  readonly nodes: readonly NodeInput[] | undefined;
+  readonly core: RedlockOptions;
+  readonly isReentrant: boolean;
+  readonly hasInterceptor: boolean;
+  readonly httpStatus: ReturnType<typeof resolveHttpStatus>;
+}
+
+/** Token of a domain's {@link Registration}. */
+export function registrationToken(name: string = defaultDomain): symbol {
+  return Symbol.for(`nestjs-locked.registration:${name}`);
+}
+
+/** @throws TypeError, RangeError naming option, rule and value. */
+export function createRegistration(options: RedlockFactoryOptions): Registration {
+  if (typeof options !== 'object' || (options as unknown) === null) {
+    throw new TypeError(`Expected the options to be an object, got ${describe(options)}`);
+  }
+  const { nodes, interceptor = true, httpStatus, reentrant = false, ...core } = options;
+  if (nodes !== undefined && !Array.isArray(nodes)) {
+    throw new TypeError(`Expected nodes to be an array, got ${describe(nodes)}`);
+  }
+  if (nodes?.length === 0) {
+    throw new RangeError(
+      'Expected nodes to name at least one node, got an empty array. Leave it out to lock in ' +
+        'this process only',
+    );
+  }
+  checkBoolean('interceptor', interceptor);
+  resolveOptions(core, nodes?.length ?? 1);
+  return Object.freeze({
+    nodes,
+    core,
+    isReentrant: checkReentrant(reentrant),
+    hasInterceptor: interceptor,
+    httpStatus: resolveHttpStatus(httpStatus),
+  });
+}
+
+/** @throws TypeError naming option, rule and value. */
+export function resolveDomain(
+  name = defaultDomain,
+  isGlobal = true,
+): Required<RedlockDomainOptions> {
+  checkDomain(name);
+  checkBoolean('isGlobal', isGlobal);
+  return { name, isGlobal };
+}
+
+/** Provides a {@link Registration} by what the application says makes its options. */
+export function provideRegistration(
+  provide: symbol,
+  { useFactory, useClass, useExisting, inject = [] }: RedlockModuleAsyncOptions,
+): Provider[] {
+  const given = [useFactory, useClass, useExisting].filter((way) => way !== undefined);
+  if (given.length !== 1) {
+    throw new TypeError(
+      `Expected forRootAsync to be given one of useFactory, useClass and useExisting, ` +
+        `got ${given.length}`,
+    );
+  }
+  if (useFactory !== undefined) {
+    const create = async (...args: unknown[]): Promise<Registration> =>
+      createRegistration(await useFactory(...args));
+    return [{ provide, inject, useFactory: create }];
+  }
+  const create = async (factory: RedlockOptionsFactory): Promise<Registration> =>
+    createRegistration(await factory.createRedlockOptions());
+  if (useClass !== undefined) {
+    return [useClass, { provide, inject: [useClass], useFactory: create }];
+  }
+  return [{ provide, inject: [useExisting ?? ''], useFactory: create }];
+}
+
+function checkBoolean(name: string, value: unknown): void {
+  if (typeof value === 'boolean') return;
+  throw new TypeError(`Expected ${name} to be true or false, got ${describe(value)}`);
+}

@@ -1,0 +1,177 @@
+import {
+  Module,
+  type DynamicModule,
+  type NestInterceptor,
+  type OnApplicationShutdown,
+  type Provider,
+} from '@nestjs/common';
+import { APP_INTERCEPTOR, HttpAdapterHost, ModuleRef, ModulesContainer } from '@nestjs/core';
+
+import { Redlock } from '../core/redlock.js';
+import { createNodes, type NodeInput, type NodeSet } from '../nodes/node-inputs.js';
+import { httpStatusToken, LockedInterceptor } from './locked.interceptor.js';
+import {
+  createRegistration,
+  provideRegistration,
+  registrationToken,
+  resolveDomain,
+  type RedlockDomainOptions,
+  type RedlockModuleAsyncOptions,
+  type RedlockModuleOptions,
+  type Registration,
+} from './redlock.module-definition.js';
+import { RedlockService } from './redlock.service.js';
+import { defaultDomain, getRedlockToken } from './redlock.tokens.js';
+import { createObserver, redlockLogger } from './telemetry.js';
+import { resolveOptions } from '../core/options.js';
+import type { Milliseconds } from '../core/units.js';
+
+/**
+ * Provides the {@link RedlockService} of a lock domain and makes `@Locked` work.
+ *
+ * At start it waits up to 2 s for the nodes: a mistake in the configuration ends the start, nodes
+ * that are merely down do not. At `app.close()`, and with `enableShutdownHooks()` at a signal, new
+ * acquisitions are refused, running bodies get `shutdownTimeout`, locks are released, and the
+ * connections that were made here are closed. That is in `onApplicationShutdown`, after the
+ * servers have drained.
+ * @example
+ * ```ts
+ * @Module({
+ *   imports: [RedlockModule.forRoot(['redis://a:6379', 'redis://b:6379', 'redis://c:6379'])],
+ * })
+ * export class AppModule {}
+ * ```
+ */
+@Module({})
+export class RedlockModule {
+  /**
+   * Registers a lock domain.
+   * @param nodes The independent nodes: `redis://` or `rediss://` URLs, ioredis options or
+   *   clients, or any `LockNode`. Left out: one node in this process's memory.
+   * @throws TypeError, RangeError at once, naming option, rule and value.
+   */
+  static forRoot(nodes?: readonly NodeInput[], options: RedlockModuleOptions = {}): DynamicModule {
+    const { name, isGlobal, ...rest } = options;
+    const domain = resolveDomain(name, isGlobal);
+    const registration = createRegistration(nodes === undefined ? rest : { ...rest, nodes });
+    return describeModule(domain, [
+      { provide: registrationToken(domain.name), useValue: registration },
+    ]);
+  }
+
+  /**
+   * Registers a lock domain whose options other providers make.
+   * @throws TypeError at once unless there is exactly one of `useFactory`, `useClass` and
+   *   `useExisting`. What is wrong with the options ends the start of the application.
+   */
+  static forRootAsync(options: RedlockModuleAsyncOptions): DynamicModule {
+    const domain = resolveDomain(options.name, options.isGlobal);
+    const providers = provideRegistration(registrationToken(domain.name), options);
+    return { ...describeModule(domain, providers), imports: options.imports ?? [] };
+  }
+}
+
+/** How long the start waits for nodes that do not answer. */
+const startTimeout: Milliseconds = 2_000;
+
+function describeModule(
+  { name, isGlobal }: Required<RedlockDomainOptions>,
+  registration: Provider[],
+): DynamicModule {
+  const token = getRedlockToken(name);
+  const runtime = Symbol.for(`nestjs-locked.runtime:${name}`);
+  // The class is the provider and the token its alias: who overrides RedlockService in a test
+  // overrides what @Locked gets, too.
+  const service = name === defaultDomain ? RedlockService : token;
+  const providers: Provider[] = [
+    ...registration,
+    {
+      provide: runtime,
+      inject: [registrationToken(name), ModulesContainer],
+      useFactory: (registered: Registration, modules: ModulesContainer) =>
+        LockRuntime.start(name, registered, modules),
+    },
+    {
+      provide: service,
+      inject: [runtime],
+      useFactory: ({ redlock, isReentrant }: LockRuntime) =>
+        new RedlockService(redlock, { reentrant: isReentrant }),
+    },
+    ...(service === token ? [] : [{ provide: token, useExisting: service }]),
+    {
+      provide: httpStatusToken,
+      inject: [registrationToken(name)],
+      useFactory: ({ httpStatus }: Registration) => httpStatus,
+    },
+    {
+      provide: APP_INTERCEPTOR,
+      inject: [registrationToken(name), ModuleRef, HttpAdapterHost],
+      useFactory: createInterceptor,
+    },
+  ];
+  const exports = [...new Set([service, token]), httpStatusToken];
+  return { module: RedlockModule, global: isGlobal, providers, exports };
+}
+
+function createInterceptor(
+  registration: Registration,
+  moduleRef: ModuleRef,
+  adapterHost: HttpAdapterHost,
+): NestInterceptor {
+  // Whether there is one is known only here, where the options may have come from a factory.
+  if (!registration.hasInterceptor) return { intercept: (_context, next) => next.handle() };
+  return new LockedInterceptor(moduleRef, adapterHost, registration.httpStatus);
+}
+
+/** A lock domain at work, from the start of the application to its shutdown. */
+class LockRuntime implements OnApplicationShutdown {
+  readonly redlock: Redlock;
+  readonly isReentrant: boolean;
+  readonly #nodes: NodeSet;
+
+  constructor(redlock: Redlock, nodes: NodeSet, isReentrant: boolean) {
+    this.redlock = redlock;
+    this.#nodes = nodes;
+    this.isReentrant = isReentrant;
+  }
+
+  static async start(
+    name: string,
+    { nodes: inputs, core, isReentrant }: Registration,
+    modules: ModulesContainer,
+  ): Promise<LockRuntime> {
+    assertRegisteredOnce(name, modules);
+    if (inputs === undefined) redlockLogger.log(`${labelOf(name)} locks in this process only`);
+    const observer = createObserver(name);
+    const options = resolveOptions(core, inputs?.length ?? 1);
+    const nodes = createNodes(inputs, options, { observer });
+    try {
+      await nodes.whenReady(startTimeout);
+      return new LockRuntime(new Redlock(nodes.nodes, core, { observer }), nodes, isReentrant);
+    } catch (error) {
+      await nodes.close();
+      throw error;
+    }
+  }
+
+  async onApplicationShutdown(): Promise<void> {
+    await this.redlock.close();
+    // Last: the releases above travel on these connections.
+    await this.#nodes.close();
+  }
+}
+
+// Two registrations are two sets of nodes that exclude nobody from each other's locks.
+function assertRegisteredOnce(name: string, modules: ModulesContainer): void {
+  const token = registrationToken(name);
+  const count = [...modules.values()].filter(({ providers }) => providers.has(token)).length;
+  if (count <= 1) return;
+  throw new RangeError(
+    `Expected ${labelOf(name)} to be registered once in an application, got ${count} times: ` +
+      `import it in the root module alone, or give each registration its own name`,
+  );
+}
+
+function labelOf(name: string): string {
+  return name === defaultDomain ? 'RedlockModule' : `RedlockModule '${name}'`;
+}

@@ -1,0 +1,137 @@
+import { describe } from '../core/resources.js';
+import { runHolding } from './lock-context.js';
+import { checkReentrant, findJoinable, type Caller, type ReentrantOptions } from './reentry.js';
+import type { ResourceState } from '../core/inspection.js';
+import type { Lock } from '../core/lock.js';
+import type { AcquireOptions, UsingOptions } from '../core/options.js';
+import type { LockedBody, Redlock, RedlockStatus } from '../core/redlock.js';
+import type { Milliseconds } from '../core/units.js';
+
+/**
+ * Names the acquisition in errors, in place of `RedlockService.using`. Set by `@Locked`.
+ * @internal
+ */
+export const placeOption = Symbol.for('nestjs-locked.place');
+
+/** @internal Options of `using`, and who calls. */
+export interface PlacedOptions extends UsingOptions, ReentrantOptions {
+  readonly [placeOption]?: string;
+}
+
+/**
+ * Locks by hand. Inject it by its class; further lock domains by `@InjectRedlock(name)`.
+ * Compared with the core it knows the async context: what the context holds already is refused
+ * at once, or joined (`reentrant`).
+ */
+export class RedlockService {
+  readonly #redlock: Redlock;
+  readonly #isReentrant: boolean;
+
+  /** @internal Made by `RedlockModule`. */
+  constructor(redlock: Redlock, options: ReentrantOptions = {}) {
+    this.#redlock = redlock;
+    this.#isReentrant = options.reentrant ?? false;
+  }
+
+  /**
+   * Locks all of `resources` or none, for `ttl` ms (whole, 100 to `ttlMax`), and waits for them
+   * up to `wait`. Nobody extends the lock unless `watchdog` says so. Release it: `await using`.
+   * The async context does not know this lock, as nobody can tell where its use ends: a second
+   * `acquire` waits. With `reentrant` the lock of a surrounding `using` or `@Locked` is joined:
+   * the result is a view of it whose `release` does nothing.
+   * @throws LockTakenError, NoQuorumError, LockExpiredError after `wait`; LockReentryError,
+   *   RedlockClosedError at once; the reason of `options.signal`; TypeError, RangeError for bad
+   *   input.
+   */
+  async acquire(
+    resources: string | readonly string[],
+    ttl?: Milliseconds,
+    options: AcquireOptions & ReentrantOptions = {},
+  ): Promise<Lock> {
+    const caller = this.#caller(options, 'RedlockService.acquire');
+    return findJoinable(caller, resources) ?? this.#redlock.acquire(resources, ttl, options);
+  }
+
+  /**
+   * Makes one attempt; null when others hold one of the resources.
+   * @throws NoQuorumError, LockExpiredError at once, and the rest as {@link acquire}.
+   */
+  async tryAcquire(
+    resources: string | readonly string[],
+    ttl?: Milliseconds,
+    options: Omit<AcquireOptions, 'wait'> & ReentrantOptions = {},
+  ): Promise<Lock | null> {
+    const caller = this.#caller(options, 'RedlockService.tryAcquire');
+    return findJoinable(caller, resources) ?? this.#redlock.tryAcquire(resources, ttl, options);
+  }
+
+  /**
+   * Runs `body` while it holds `resources`, extended by the watchdog, and releases them when
+   * what the body returned has settled. Inside, {@link currentLock} finds the lock. The body's
+   * own error comes out as it is. A call that joins (`reentrant`) is to be awaited by the body
+   * around it: the lock ends with the outermost.
+   * @throws LockLostError when the lock was lost before a body that succeeded had ended; the
+   *   body's result is on it. The rest as {@link acquire}; then the body has not run.
+   */
+  using<T>(resources: string | readonly string[], body: LockedBody<T>): Promise<T>;
+  using<T>(
+    resources: string | readonly string[],
+    options: Milliseconds | (UsingOptions & ReentrantOptions),
+    body: LockedBody<T>,
+  ): Promise<T>;
+  async using<T>(
+    resources: string | readonly string[],
+    optionsOrBody: Milliseconds | PlacedOptions | LockedBody<T>,
+    bodyAfterOptions?: LockedBody<T>,
+  ): Promise<T> {
+    const [options, body] =
+      typeof optionsOrBody === 'function'
+        ? [{}, optionsOrBody]
+        : [usingOptions(optionsOrBody), bodyAfterOptions];
+    if (typeof body !== 'function') {
+      throw new TypeError(`Expected body to be a function, got ${describe(body)}`);
+    }
+    const place = options[placeOption] ?? 'RedlockService.using';
+    const joined = findJoinable(this.#caller(options, place), resources);
+    if (joined !== null) return runJoined(joined, body);
+    return this.#redlock.using(resources, options, (lock) =>
+      runHolding({ domain: this, lock, place }, () => body(lock)),
+    );
+  }
+
+  /**
+   * Asks all nodes who holds `resource`; resolves after at most one node timeout.
+   * @throws TypeError, RangeError for a bad name.
+   */
+  inspect(resource: string): Promise<ResourceState> {
+    return this.#redlock.inspect(resource);
+  }
+
+  /** How the locks and their nodes are, as last heard; asks no node. */
+  status(): Promise<RedlockStatus> {
+    return Promise.resolve(this.#redlock.status());
+  }
+
+  #caller(options: PlacedOptions, place: string): Caller {
+    const isReentrant = checkReentrant(options.reentrant ?? this.#isReentrant);
+    return {
+      domain: this,
+      isReentrant,
+      place,
+      isByHand: options[placeOption] === undefined,
+    };
+  }
+}
+
+async function runJoined<T>(lock: Lock, body: LockedBody<T>): Promise<T> {
+  const result = await body(lock);
+  // As with a lock of its own: not valid to the very end means that the result is in doubt.
+  if (!lock.isValid) throw lock.lostError(result);
+  return result;
+}
+
+function usingOptions(options: unknown): PlacedOptions {
+  if (typeof options === 'number') return { ttl: options };
+  if (typeof options === 'object' && options !== null) return options;
+  throw new TypeError(`Expected options to be a ttl in ms or an object, got ${describe(options)}`);
+}

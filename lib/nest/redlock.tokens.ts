@@ -1,0 +1,42 @@
+import { Inject } from '@nestjs/common';
+
+import { describe } from '../core/resources.js';
+
+/** Name of the lock domain where none is given. */
+export const defaultDomain = 'default';
+
+/**
+ * The token of the `RedlockService` of a lock domain, by default the one without a name. The same
+ * for the ESM and the CJS copy of the package, where `RedlockService` itself is not.
+ * @throws TypeError for a name that is not a non-empty string.
+ */
+export function getRedlockToken(name: string = defaultDomain): symbol {
+  checkDomain(name);
+  // Nest prints it when nothing provides it: it has to say what to do.
+  return Symbol.for(
+    name === defaultDomain
+      ? 'RedlockService of nestjs-locked: import RedlockModule.forRoot(…) into the root module'
+      : `RedlockService '${name}' of nestjs-locked: import RedlockModule.forRoot(…, { name: ` +
+          `'${name}' }) into the root module`,
+  );
+}
+
+/**
+ * Injects the `RedlockService` of a lock domain.
+ * @example
+ * ```ts
+ * constructor(@InjectRedlock('billing') private readonly redlock: RedlockService) {}
+ * ```
+ * @throws TypeError for a name that is not a non-empty string.
+ */
+export function InjectRedlock(name?: string): ParameterDecorator & PropertyDecorator {
+  return Inject(getRedlockToken(name));
+}
+
+/** @throws TypeError for a name that is not a non-empty string. */
+export function checkDomain(name: unknown): void {
+  if (typeof name === 'string' && name !== '') return;
+  throw new TypeError(
+    `Expected the name of a lock domain to be a non-empty string, got ${describe(name)}`,
+  );
+}

@@ -1,0 +1,106 @@
+// A second acquisition of what the same async context holds would wait for itself. It is refused
+// before anything is queued, or joins the held lock where that was asked for.
+import { describeResources, LockReentryError } from '../core/errors.js';
+import { contextLocks, isContextEmpty, type ContextLock } from './lock-context.js';
+import { describe, normalizeResources } from '../core/resources.js';
+import type { Lock } from '../core/lock.js';
+
+/** What the Nest layer adds to the options of an acquisition. */
+export interface ReentrantOptions {
+  /**
+   * What happens when the same async context already holds the resource: false refuses the call
+   * with a `LockReentryError`, true joins the held lock (same token), which the outermost holder
+   * releases. `ttl`, `wait`, `watchdog` and the like of a call that joins have no effect.
+   * @default false – a nested acquisition is more often a mistake than a wish
+   */
+  readonly reentrant?: boolean;
+}
+
+/**
+ * Checks the option.
+ * @throws TypeError naming the rule and the value.
+ */
+export function checkReentrant(reentrant: unknown): boolean {
+  if (typeof reentrant === 'boolean') return reentrant;
+  throw new TypeError(`Expected reentrant to be true or false, got ${describe(reentrant)}`);
+}
+
+/** Who asks for a lock. */
+export interface Caller {
+  readonly domain: object;
+  readonly isReentrant: boolean;
+  /** For people: `InventoryService.reserve`, `RedlockService.using`. */
+  readonly place: string;
+  /** Whether the error has to name the calling line too, as `place` says only what was called. */
+  readonly isByHand: boolean;
+}
+
+/**
+ * The lock to join, or null where the context holds none of the resources. A lost lock is not
+ * joined: the call acquires anew.
+ * @throws LockReentryError where the call would wait for itself.
+ */
+export function findJoinable(caller: Caller, input: unknown): Lock | null {
+  if (isContextEmpty()) return null;
+  const resources = normalizeResources(input);
+  const overlapping = [...contextLocks()].filter(
+    ({ domain, lock }) =>
+      domain === caller.domain &&
+      lock.isValid &&
+      resources.some((resource) => lock.resources.includes(resource)),
+  );
+  if (overlapping.length === 0) return null;
+  const covering = overlapping.find(({ lock }) =>
+    resources.every((resource) => lock.resources.includes(resource)),
+  );
+  if (covering !== undefined && caller.isReentrant) return joinedView(covering.lock);
+  throw reentryError(caller, resources, overlapping, covering !== undefined);
+}
+
+/**
+ * The held lock as one sees it who joined it: the same in all but `release`, which is left to
+ * the outermost holder. A joined lock that outlives the outermost body shows as released.
+ */
+function joinedView(lock: Lock): Lock {
+  return new Proxy(lock, {
+    get(target, key) {
+      if (key === 'release' || key === Symbol.asyncDispose) return leaveToOutermost;
+      // The receiver is the lock itself: its private fields do not exist on the proxy.
+      const value: unknown = Reflect.get(target, key, target);
+      return typeof value === 'function' ? (value.bind(target) as unknown) : value;
+    },
+  });
+}
+
+function leaveToOutermost(): Promise<void> {
+  return Promise.resolve();
+}
+
+function reentryError(
+  caller: Caller,
+  resources: readonly string[],
+  overlapping: readonly ContextLock[],
+  isCovered: boolean,
+): LockReentryError {
+  const held = overlapping
+    .map(({ lock, place }) => `${describeResources(lock.resources)} in ${place}`)
+    .join(', ');
+  const advice = isCovered
+    ? 'Acquire it in one place only, or join the held lock with { reentrant: true }'
+    : 'No single lock held here covers them all, so there is none to join: acquire all of them ' +
+      'together, in the outer place';
+  const place = caller.isByHand ? `${caller.place}${callSite()}` : caller.place;
+  const message =
+    `${place} asks for ${describeResources(resources)}, ` +
+    `but the same async context already holds ${held}: it would wait for itself. ${advice}`;
+  return new LockReentryError(message, { resources });
+}
+
+// Read off a stack at the moment of the error only: a stack costs more than a lock. Its first
+// frame is the service's method, the second that method's caller.
+function callSite(): string {
+  const trace: { stack?: string } = {};
+  Error.captureStackTrace(trace, findJoinable);
+  const line = trace.stack?.split('\n')[2]?.trim() ?? '';
+  return line === '' ? '' : ` (${line})`;
+}

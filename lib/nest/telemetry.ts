@@ -1,0 +1,106 @@
+// What the library tells: Nest's Logger about nodes and lost locks, once for each change, and
+// diagnostics channels about everything, for metrics and tracing. Contention is not logged: it is
+// what locks are for.
+import { channel } from 'node:diagnostics_channel';
+
+import { Logger } from '@nestjs/common';
+
+import { describeResources } from '../core/errors.js';
+import type { LossReason } from '../core/errors.js';
+import type { NodeStatus } from '../core/lock-node.js';
+import type { RedlockObserver } from '../core/observer.js';
+import type { Milliseconds } from '../core/units.js';
+
+/** Published on `nestjs-locked:acquire` for each call that got its lock, or did not. */
+export interface AcquireMessage {
+  /** Name of the lock domain, `default` unless the module was given another. */
+  readonly redlock: string;
+  readonly resources: readonly string[];
+  /** From the call to its outcome, in ms. */
+  readonly waited: Milliseconds;
+  readonly attempts: number;
+  /** Why there is no lock; undefined where there is one. */
+  readonly error: unknown;
+  /** Whose lock it is; null where there is none. */
+  readonly ownerId: string | null;
+  readonly fencingToken: number | null;
+}
+
+/** Published on `nestjs-locked:release` for each lock that its holder released. */
+export interface ReleaseMessage {
+  readonly redlock: string;
+  readonly resources: readonly string[];
+  readonly ownerId: string;
+  /** From the acquisition to the release, in ms. */
+  readonly heldFor: Milliseconds;
+}
+
+/** Published on `nestjs-locked:lost` for each lock that ended before its holder did. */
+export interface LostMessage {
+  readonly redlock: string;
+  readonly resources: readonly string[];
+  readonly ownerId: string;
+  readonly reason: LossReason;
+}
+
+/** Published on `nestjs-locked:node` for each change of a node. */
+export interface NodeMessage {
+  readonly redlock: string;
+  readonly status: NodeStatus;
+  /** One sentence for people. */
+  readonly message: string;
+  readonly isTrouble: boolean;
+}
+
+const channels = {
+  acquire: channel('nestjs-locked:acquire'),
+  release: channel('nestjs-locked:release'),
+  lost: channel('nestjs-locked:lost'),
+  node: channel('nestjs-locked:node'),
+};
+
+/** The logger of the Nest layer. */
+export const redlockLogger = new Logger('Redlock');
+
+/** An observer that logs and publishes for the lock domain `redlock`. */
+export function createObserver(redlock: string): RedlockObserver {
+  // The usual single domain needs no name in every line.
+  const prefix = redlock === 'default' ? '' : `[${redlock}] `;
+  return {
+    // Nothing is read or built unless somebody listens: these run on every acquisition.
+    acquired(lock, waited, attempts) {
+      if (!channels.acquire.hasSubscribers) return;
+      const { resources, ownerId, fencingToken } = lock;
+      const outcome = { error: undefined, ownerId, fencingToken };
+      const message: AcquireMessage = { redlock, resources, waited, attempts, ...outcome };
+      channels.acquire.publish(message);
+    },
+    refused(resources, error, waited, attempts) {
+      if (!channels.acquire.hasSubscribers) return;
+      const outcome = { error, ownerId: null, fencingToken: null };
+      const message: AcquireMessage = { redlock, resources, waited, attempts, ...outcome };
+      channels.acquire.publish(message);
+    },
+    extended: () => undefined,
+    released(lock, heldFor) {
+      if (!channels.release.hasSubscribers) return;
+      const { resources, ownerId } = lock;
+      const message: ReleaseMessage = { redlock, resources, ownerId, heldFor };
+      channels.release.publish(message);
+    },
+    lost({ resources, ownerId }, reason) {
+      redlockLogger.warn(`${prefix}Lost the lock of ${describeResources(resources)}: ${reason}`);
+      if (!channels.lost.hasSubscribers) return;
+      const message: LostMessage = { redlock, resources, ownerId, reason };
+      channels.lost.publish(message);
+    },
+    nodeChanged(status, text, isTrouble) {
+      const line = `${prefix}${status.name}: ${text}`;
+      if (isTrouble) redlockLogger.warn(line);
+      else redlockLogger.log(line);
+      if (!channels.node.hasSubscribers) return;
+      const message: NodeMessage = { redlock, status, message: text, isTrouble };
+      channels.node.publish(message);
+    },
+  };
+}

@@ -1,0 +1,164 @@
+// Turns lock errors into what each transport understands. Errors of other kinds pass untouched.
+//
+// What goes to the client is a code, a fixed sentence and when to try again: resource names and
+// votes tell of other users and of the infrastructure. They stay on the `cause`.
+import { HttpException, type ExecutionContext, type HttpServer } from '@nestjs/common';
+
+import { LockTakenError, RedlockError } from '../core/errors.js';
+import type { RedlockErrorCode } from '../core/errors.js';
+
+/** HTTP statuses of lock errors. */
+export interface RedlockHttpStatus {
+  /** Others hold the lock (LockTakenError). @default 423 Locked */
+  readonly taken?: number;
+  /**
+   * Locks cannot be had for now (NoQuorumError, LockExpiredError, RedlockClosedError).
+   * @default 503 Service Unavailable
+   */
+  readonly unavailable?: number;
+  /** The lock was lost while the request ran (LockLostError). @default 500 */
+  readonly lost?: number;
+}
+
+/** {@link RedlockHttpStatus}, complete. */
+export type ResolvedHttpStatus = Required<RedlockHttpStatus>;
+
+/** @throws RangeError naming the option, the rule and the value. */
+export function resolveHttpStatus(given: RedlockHttpStatus = {}): ResolvedHttpStatus {
+  const resolved = { taken: 423, unavailable: 503, lost: 500, ...given };
+  for (const [name, status] of Object.entries(resolved)) {
+    if (Number.isInteger(status) && status >= 400 && status <= 599) continue;
+    throw new RangeError(
+      `Expected httpStatus.${name} to be an integer from 400 to 599, got ${String(status)}`,
+    );
+  }
+  return Object.freeze(resolved);
+}
+
+/** What a client is told, in every transport. */
+interface Notice {
+  readonly code: RedlockErrorCode;
+  readonly message: string;
+  readonly httpStatus: number;
+  /** In whole seconds; null where trying again is not known to help. */
+  readonly retryAfter: number | null;
+}
+
+/**
+ * The error to answer with: the transport's own with the original as its `cause`, or the original
+ * where it is none of a lock, or has no counterpart. A LockReentryError is a mistake in the
+ * program and stays as it is, so that Nest logs it and answers as to any other: with a 500.
+ */
+export async function toTransportError(
+  error: unknown,
+  context: ExecutionContext,
+  httpStatus: ResolvedHttpStatus,
+  httpServer: HttpServer | undefined,
+): Promise<unknown> {
+  if (!(error instanceof RedlockError)) return error;
+  const notice = noticeOf(error, httpStatus);
+  if (notice === null) return error;
+  switch (context.getType<string>()) {
+    case 'http':
+      setRetryAfter(notice, context, httpServer);
+      return httpException(notice, error);
+    case 'rpc':
+      return (
+        (await packageException('@nestjs/microservices', 'RpcException', notice, error)) ?? error
+      );
+    case 'ws':
+      return (await packageException('@nestjs/websockets', 'WsException', notice, error)) ?? error;
+    case 'graphql':
+      return graphqlError(notice, error);
+    default:
+      return error;
+  }
+}
+
+function noticeOf(error: RedlockError, httpStatus: ResolvedHttpStatus): Notice | null {
+  const { code } = error;
+  switch (code) {
+    case 'LOCK_TAKEN': {
+      const message = 'The resource is locked by another call';
+      return { code, message, httpStatus: httpStatus.taken, retryAfter: secondsUntilRetry(error) };
+    }
+    case 'NO_QUORUM':
+    case 'LOCK_EXPIRED':
+    case 'REDLOCK_CLOSED': {
+      const message = 'Locks are not available at the moment';
+      return { code, message, httpStatus: httpStatus.unavailable, retryAfter: retryAfterDefault };
+    }
+    case 'LOCK_LOST': {
+      const message = 'The lock was lost before the call was done';
+      return { code, message, httpStatus: httpStatus.lost, retryAfter: null };
+    }
+    case 'LOCK_REENTRY':
+      return null;
+  }
+}
+
+/** In s, where nobody knows better: soon enough for a person, rare enough for a server. */
+const retryAfterDefault = 1;
+
+function secondsUntilRetry(error: RedlockError): number {
+  const known = error instanceof LockTakenError ? error.retryAfter : null;
+  return known === null ? retryAfterDefault : Math.max(1, Math.ceil(known / 1_000));
+}
+
+function setRetryAfter(
+  { retryAfter }: Notice,
+  context: ExecutionContext,
+  httpServer: HttpServer | undefined,
+): void {
+  const response: unknown = context.switchToHttp().getResponse();
+  // A response that has begun, such as server-sent events, takes no more headers.
+  if (retryAfter === null || httpServer?.isHeadersSent(response) !== false) return;
+  httpServer.setHeader(response, 'Retry-After', String(retryAfter));
+}
+
+function httpException(notice: Notice, cause: RedlockError): HttpException {
+  const { httpStatus: statusCode, message, code } = notice;
+  return new HttpException({ statusCode, message, error: code }, statusCode, { cause });
+}
+
+/** Apollo and Mercurius send `extensions` of the original error to the client. */
+function graphqlError(notice: Notice, cause: RedlockError): Error {
+  return Object.assign(new Error(notice.message, { cause }), { extensions: payloadOf(notice) });
+}
+
+function payloadOf({ code, retryAfter }: Notice): Record<string, unknown> {
+  return retryAfter === null ? { code } : { code, retryAfter };
+}
+
+/** Null where the package is not to be found. */
+async function packageException(
+  packageName: string,
+  className: string,
+  notice: Notice,
+  cause: RedlockError,
+): Promise<unknown> {
+  const Exception = await loadException(packageName, className);
+  if (Exception === null) return null;
+  const payload = { status: 'error', message: notice.message, ...payloadOf(notice) };
+  const exception = new Exception(payload);
+  // Neither class takes a cause.
+  Object.defineProperty(exception, 'cause', { value: cause, configurable: true, writable: true });
+  return exception;
+}
+
+type ExceptionClass = new (payload: object) => object;
+
+async function loadException(
+  packageName: string,
+  className: string,
+): Promise<ExceptionClass | null> {
+  try {
+    // By a variable: no peer of ours, so neither compiler nor bundler may insist on it.
+    const loaded = (await import(packageName)) as Record<string, unknown>;
+    const found = loaded[className];
+    return typeof found === 'function' ? (found as ExceptionClass) : null;
+  } catch {
+    // Not installed where we can see it: the caller then answers with the original error.
+    return null;
+  }
+}

@@ -1,0 +1,505 @@
+// Field defect 23: methods that return Observables, async iterables or streams run outside the
+// lock. Here it is held until they end, fail or are dropped.
+import {
+  subscribe as subscribeChannel,
+  unsubscribe as unsubscribeChannel,
+} from 'node:diagnostics_channel';
+import { once } from 'node:events';
+import { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
+
+import { describe, expect, it } from '@jest/globals';
+import { Injectable, StreamableFile } from '@nestjs/common';
+import { currentLock, Locked, LockTakenError, RedlockService, type Lock } from 'nestjs-locked';
+import { concat, from, lastValueFrom, Observable, of, Subject, toArray } from 'rxjs';
+
+import { startModule } from './support/applications.js';
+import { breakableNodes } from './support/breakable-node.js';
+import { aborted, Gate, rejection, turn } from './support/events.js';
+
+const source = { values: new Subject<number>(), subscriptions: 0 };
+
+@Injectable()
+class Feeds {
+  runs = 0;
+  finished = 0;
+  lock: Lock | undefined;
+
+  @Locked('feed', { wait: 0 })
+  observe(): Observable<number> {
+    this.runs += 1;
+    expect(currentLock('feed')?.isValid).toBe(true);
+    return new Observable((subscriber) => {
+      expect(currentLock('feed')?.isValid).toBe(true);
+      source.subscriptions += 1;
+      return source.values.subscribe(subscriber);
+    });
+  }
+
+  @Locked('feed', { wait: 60_000 })
+  observePatiently(): Observable<number> {
+    this.runs += 1;
+    return of(1);
+  }
+
+  @Locked('feed', { wait: 0 })
+  async observeLater(): Promise<Observable<number>> {
+    this.lock = currentLock();
+    return this.values();
+  }
+
+  @Locked('feed', { wait: 0, onTaken: 'skip' })
+  observeOrSkip(): Observable<number | undefined> {
+    return of(1);
+  }
+
+  @Locked('feed', { wait: 0, onTaken: () => of(7, 8) })
+  observeOrElse(): Observable<number> {
+    return of(1);
+  }
+
+  @Locked('feed', { wait: 0 })
+  observeBadly(): Observable<number> {
+    return 1 as unknown as Observable<number>;
+  }
+
+  @Locked('feed', { wait: 0 })
+  observeThrowing(): Observable<number> {
+    throw new Error('on call');
+  }
+
+  @Locked('feed', { wait: 0 })
+  async *generate(count: number): AsyncGenerator<number, string, string | undefined> {
+    this.runs += 1;
+    this.lock = currentLock();
+    try {
+      for (let index = 0; index < count; index += 1) {
+        expect(currentLock('feed')?.isValid).toBe(true);
+        await Promise.resolve();
+        if (index === 3) throw new Error('at three');
+        if ((yield index) === 'stop') return 'stopped';
+      }
+      return 'ended';
+    } finally {
+      this.finished += 1;
+    }
+  }
+
+  @Locked('feed', { wait: 0, onTaken: 'skip' })
+  async *generateOrSkip(): AsyncGenerator<number> {
+    yield 1;
+  }
+
+  @Locked('feed', { wait: 0, onTaken: () => [7] as unknown as AsyncGenerator<number> })
+  async *generateOrElse(): AsyncGenerator<number> {
+    yield 1;
+  }
+
+  @Locked('feed', { wait: 0 })
+  async hang(): Promise<AsyncIterable<number>> {
+    const hanging = () => new Promise<never>(() => {});
+    return { [Symbol.asyncIterator]: () => ({ next: hanging, return: hanging }) };
+  }
+
+  @Locked('feed', { wait: 0 })
+  async count(): Promise<AsyncIterable<number>> {
+    let value = 0;
+    const next = async () => ({ done: false, value: (value += 1) });
+    return { [Symbol.asyncIterator]: () => ({ next }) };
+  }
+
+  @Locked('feed', { wait: 0 })
+  async read(stream: Readable): Promise<Readable> {
+    return stream;
+  }
+
+  @Locked('feed', { wait: 0 })
+  async download(stream: Readable): Promise<StreamableFile> {
+    return new StreamableFile(stream);
+  }
+
+  @Locked('feed', { wait: 0 })
+  async web(): Promise<ReadableStream<string>> {
+    return new ReadableStream({
+      start(controller) {
+        controller.enqueue('web');
+        controller.close();
+      },
+    });
+  }
+
+  private values(): Observable<number> {
+    return from(source.values);
+  }
+}
+
+async function start() {
+  source.values = new Subject();
+  source.subscriptions = 0;
+  const nodes = breakableNodes();
+  const module = await startModule(
+    { providers: [Feeds] },
+    { ttl: 200, shutdownTimeout: 50 },
+    nodes,
+  );
+  const redlock = module.get(RedlockService);
+  return {
+    feeds: module.get(Feeds),
+    redlock,
+    isFree: async () => (await redlock.inspect('feed')).state === 'free',
+    /** Waits in the queue until the lock is free. */
+    freed: async () => {
+      const lock = await redlock.acquire('feed', 1_000, { wait: 5_000 });
+      await lock.release();
+    },
+    loseLock: () => {
+      for (const node of nodes) node.isForgetful = true;
+    },
+  };
+}
+
+/** Resolves with the first value that arrives; the subscription stays. */
+function subscribe<T>(observable: Observable<T>) {
+  const first = new Gate<T>();
+  const end = new Gate<unknown>();
+  const subscription = observable.subscribe({
+    next: (value) => first.open(value),
+    error: (error) => end.open(error),
+    complete: () => end.open('complete'),
+  });
+  return { first: first.passed, end: end.passed, subscription };
+}
+
+/** Emits when the source has a subscriber. */
+async function emit(value: number): Promise<void> {
+  while (!source.values.observed) await turn();
+  source.values.next(value);
+}
+
+describe('a @Locked method that returns an Observable', () => {
+  it('acquires on subscription and releases when it completes', async () => {
+    const { feeds, redlock, isFree } = await start();
+    const observable = feeds.observe();
+    expect([feeds.runs, await isFree()]).toEqual([0, true]);
+
+    const { first, end } = subscribe(observable);
+    await emit(1);
+    expect(await first).toBe(1);
+    expect(await redlock.tryAcquire('feed')).toBeNull();
+    source.values.complete();
+
+    expect(await end).toBe('complete');
+    expect(await isFree()).toBe(true);
+  });
+
+  it('releases when it fails, with the very error', async () => {
+    const { feeds, isFree } = await start();
+    const { end } = subscribe(feeds.observe());
+    await emit(1);
+    const failure = new Error('feed');
+
+    source.values.error(failure);
+
+    expect(await end).toBe(failure);
+    expect(await isFree()).toBe(true);
+  });
+
+  it('releases when it is unsubscribed', async () => {
+    const { feeds, freed } = await start();
+    const { subscription } = subscribe(feeds.observe());
+    await emit(1);
+
+    subscription.unsubscribe();
+
+    await freed();
+    expect(source.values.observed).toBe(false);
+  });
+
+  it('stops waiting when it is unsubscribed, and acquires nothing', async () => {
+    const { feeds, redlock, freed } = await start();
+    const lock = await redlock.acquire('feed');
+    const { subscription } = subscribe(feeds.observePatiently());
+    while ((await redlock.status()).waiting === 0) await turn();
+
+    subscription.unsubscribe();
+
+    while ((await redlock.status()).waiting > 0) await turn();
+    expect(lock.isValid).toBe(true);
+    await lock.release();
+    await freed();
+    expect(feeds.runs).toBe(0);
+  });
+
+  it('releases what it got in the moment in which it was unsubscribed', async () => {
+    const { feeds, freed } = await start();
+    const onAcquired = (): void => subscription.unsubscribe();
+    subscribeChannel('nestjs-locked:acquire', onAcquired);
+    const { subscription } = subscribe(feeds.observePatiently());
+    while (!subscription.closed) await turn();
+    unsubscribeChannel('nestjs-locked:acquire', onAcquired);
+
+    await freed();
+    expect(feeds.runs).toBe(0);
+  });
+
+  it('runs anew for each subscription, each with a lock of its own', async () => {
+    const { feeds } = await start();
+    const observable = feeds.observeOrElse();
+
+    const all = concat(observable, observable).pipe(toArray());
+
+    expect(await lastValueFrom(all)).toEqual([1, 1]);
+  });
+
+  it('fails with the LockLostError when the lock is lost first', async () => {
+    const { feeds, loseLock } = await start();
+    const { end } = subscribe(feeds.observe());
+    await emit(1);
+
+    loseLock();
+
+    expect(await end).toMatchObject({ code: 'LOCK_LOST' });
+    expect(source.values.observed).toBe(false);
+  });
+
+  it('skips, falls back or fails while others hold the lock', async () => {
+    const { feeds, redlock } = await start();
+    await using lock = await redlock.acquire('feed');
+
+    expect(lock.isValid).toBe(true);
+    expect(await lastValueFrom(feeds.observeOrSkip())).toBeUndefined();
+    expect(await lastValueFrom(feeds.observeOrElse().pipe(toArray()))).toEqual([7, 8]);
+    expect(await rejection(lastValueFrom(feeds.observe()))).toBeInstanceOf(LockTakenError);
+  });
+
+  it('fails with what the method throws, or where it returned something else', async () => {
+    const { feeds, isFree } = await start();
+
+    const thrown = await rejection(lastValueFrom(feeds.observeThrowing()));
+    const wrong = await rejection(lastValueFrom(feeds.observeBadly()));
+
+    expect(String(thrown)).toBe('Error: on call');
+    expect(String(wrong)).toMatch(/Feeds\.observeBadly to return/);
+    expect(await isFree()).toBe(true);
+  });
+
+  it('fails at once where the lock was lost before it was subscribed', async () => {
+    const { feeds, loseLock } = await start();
+    const observable = await feeds.observeLater();
+    loseLock();
+    if (feeds.lock !== undefined) await aborted(feeds.lock.signal);
+
+    expect(await rejection(lastValueFrom(observable))).toMatchObject({ code: 'LOCK_LOST' });
+    expect(source.values.observed).toBe(false);
+  });
+
+  it('by a promise: is locked from the call until the last subscription has ended', async () => {
+    const { feeds, isFree } = await start();
+
+    const observable = await feeds.observeLater();
+    expect(await isFree()).toBe(false);
+    const [left, right] = [subscribe(observable), subscribe(observable)];
+    left.subscription.unsubscribe();
+    await emit(2);
+    expect([await right.first, await isFree()]).toEqual([2, false]);
+    source.values.complete();
+    await right.end;
+
+    expect(await isFree()).toBe(true);
+    expect(await rejection(lastValueFrom(observable))).toMatchObject({
+      code: 'LOCK_LOST',
+      reason: 'released',
+    });
+  });
+});
+
+describe('a @Locked async generator', () => {
+  it('acquires on its first step and releases when it ends', async () => {
+    const { feeds, redlock, isFree } = await start();
+    const generator = feeds.generate(2);
+    expect(await isFree()).toBe(true);
+
+    const steps = [await generator.next()];
+    expect(await redlock.tryAcquire('feed')).toBeNull();
+    steps.push(await generator.next(), await generator.next());
+
+    expect(steps).toEqual([
+      { done: false, value: 0 },
+      { done: false, value: 1 },
+      { done: true, value: 'ended' },
+    ]);
+    expect(await isFree()).toBe(true);
+  });
+
+  it('releases when the consumer breaks off, and runs the finally of the generator', async () => {
+    const { feeds, isFree } = await start();
+
+    for await (const value of feeds.generate(9)) if (value === 1) break;
+
+    expect([feeds.finished, await isFree()]).toEqual([1, true]);
+  });
+
+  it('releases when it throws, with the very error, and when it is thrown into', async () => {
+    const { feeds, isFree } = await start();
+    const failure = new Error('thrown in');
+    const consume = async (): Promise<void> => {
+      for await (const value of feeds.generate(9)) expect(value).toBeLessThan(3);
+    };
+    const generator = feeds.generate(9);
+
+    const own = await rejection(consume());
+    await generator.next();
+    const thrownIn = await rejection(generator.throw(failure));
+
+    expect(String(own)).toBe('Error: at three');
+    expect(thrownIn).toBe(failure);
+    expect([feeds.finished, await isFree()]).toEqual([2, true]);
+  });
+
+  it('passes values in', async () => {
+    const { feeds, isFree } = await start();
+    const generator = feeds.generate(9);
+
+    await generator.next();
+
+    expect(await generator.next('stop')).toEqual({ done: true, value: 'stopped' });
+    expect(await isFree()).toBe(true);
+  });
+
+  it('ends an iterable that knows neither return nor throw', async () => {
+    const { feeds, isFree } = await start();
+    const failure = new Error('thrown in');
+
+    for await (const value of await feeds.count()) if (value === 2) break;
+    const thrownIn = (await feeds.count()) as AsyncGenerator<number>;
+    await thrownIn.next();
+
+    expect(await rejection(thrownIn.throw(failure))).toBe(failure);
+    expect(await isFree()).toBe(true);
+  });
+
+  it('never runs when nobody steps it', async () => {
+    const { feeds, isFree } = await start();
+
+    const end = await feeds.generate(9).return('none');
+
+    expect(end).toEqual({ done: true, value: 'none' });
+    expect([feeds.runs, await isFree()]).toEqual([0, true]);
+  });
+
+  it('skips or falls back while others hold the lock', async () => {
+    const { feeds, redlock } = await start();
+    await using lock = await redlock.acquire('feed');
+
+    expect(lock.isValid).toBe(true);
+    expect(await feeds.generateOrSkip().next()).toEqual({ done: true, value: undefined });
+    expect(await feeds.generateOrElse().next()).toEqual({ done: true, value: [7] });
+    expect(await rejection(feeds.generate(1).next())).toBeInstanceOf(LockTakenError);
+  });
+
+  it('fails with the LockLostError when the lock is lost first, also in a step that hangs', async () => {
+    const { feeds, loseLock } = await start();
+    const iterator = (await feeds.hang())[Symbol.asyncIterator]();
+    const step = rejection(Promise.resolve(iterator.next()));
+
+    loseLock();
+
+    expect(await step).toMatchObject({ code: 'LOCK_LOST' });
+  });
+
+  it('fails in the next step when the lock was lost between two', async () => {
+    const { feeds, loseLock } = await start();
+    const generator = feeds.generate(9);
+    await generator.next();
+    loseLock();
+    if (feeds.lock !== undefined) await aborted(feeds.lock.signal);
+
+    expect(await rejection(generator.next())).toMatchObject({ code: 'LOCK_LOST' });
+    expect(await generator.next()).toEqual({ done: true, value: undefined });
+  });
+});
+
+describe('a @Locked method that returns a stream', () => {
+  it('releases when the stream has closed', async () => {
+    const { feeds, isFree, freed } = await start();
+
+    const stream = await feeds.read(Readable.from(['one', 'two']));
+    expect(await isFree()).toBe(false);
+
+    expect(await text(stream)).toBe('onetwo');
+    await freed();
+  });
+
+  it('releases when the stream is destroyed', async () => {
+    const { feeds, freed } = await start();
+    const file = await feeds.download(Readable.from(['one']));
+
+    file.getStream().destroy();
+
+    await freed();
+  });
+
+  it('does not hold for a stream that has closed already', async () => {
+    const { feeds, freed } = await start();
+    const stream = Readable.from([]);
+    stream.destroy();
+    await once(stream, 'close');
+
+    await feeds.read(stream);
+
+    await freed();
+  });
+
+  it('destroys the stream with the LockLostError when the lock is lost first', async () => {
+    const { feeds, loseLock } = await start();
+    const stream = await feeds.read(new Readable({ read: () => {} }));
+    const reading = rejection(text(stream));
+
+    loseLock();
+
+    expect(await reading).toMatchObject({ code: 'LOCK_LOST' });
+    expect(stream.destroyed).toBe(true);
+  });
+
+  it('does not end the process when the lock is lost and nobody reads the stream', async () => {
+    const { feeds, loseLock } = await start();
+    const stream = await feeds.read(new Readable({ read: () => {} }));
+
+    loseLock();
+    await new Promise((resolve) => stream.once('close', resolve));
+
+    expect(stream.errored).toMatchObject({ code: 'LOCK_LOST' });
+  });
+
+  it('keeps a web stream a web stream', async () => {
+    const { feeds, isFree, freed } = await start();
+
+    const stream = await feeds.web();
+    expect([stream instanceof ReadableStream, await isFree()]).toEqual([true, false]);
+    const reader = stream.getReader();
+
+    expect(await reader.read()).toEqual({ done: false, value: 'web' });
+    expect((await reader.read()).done).toBe(true);
+    await freed();
+  });
+
+  it('is held no longer than maxHold when nobody reads it', async () => {
+    const lost = new Gate<unknown>();
+    @Injectable()
+    class Service {
+      @Locked('unread', { ttl: 100, maxHold: 100 })
+      async read(): Promise<Readable> {
+        const stream = new Readable({ read: () => {} });
+        currentLock()?.signal.addEventListener('abort', (event) => lost.open(event.type));
+        return stream;
+      }
+    }
+    const module = await startModule({ providers: [Service] });
+
+    const stream = await module.get(Service).read();
+    await lost.passed;
+
+    await module.get(RedlockService).using('unread', { wait: 5_000 }, () => undefined);
+    expect(stream.destroyed).toBe(true);
+  });
+});

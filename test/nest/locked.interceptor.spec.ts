@@ -1,0 +1,630 @@
+/* eslint-disable @typescript-eslint/no-unused-vars -- parameters are there for their types */
+// `@Locked` endpoints over real HTTP: decorator orders, guards, the order of interceptors, and
+// how long the lock lasts.
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { Readable } from 'node:stream';
+
+import { describe, expect, it } from '@jest/globals';
+import {
+  Controller,
+  Get,
+  HttpCode,
+  Injectable,
+  NotFoundException,
+  Param,
+  ParseIntPipe,
+  Post,
+  Query,
+  Scope,
+  SetMetadata,
+  Sse,
+  StreamableFile,
+  UseGuards,
+  UseInterceptors,
+  type CallHandler,
+  type CanActivate,
+  type ExecutionContext,
+  type MessageEvent,
+  type NestInterceptor,
+} from '@nestjs/common';
+import { Reflector } from '@nestjs/core';
+import {
+  currentLock,
+  fromContext,
+  Locked,
+  LockedInterceptor,
+  RedlockModule,
+  RedlockService,
+} from 'nestjs-locked';
+import { catchError, concatMap, defer, map, Observable, of, Subject, timer } from 'rxjs';
+import { mergeMap, raceWith, retry } from 'rxjs/operators';
+
+import { startServer, threeNodes } from './support/applications.js';
+import { breakableNodes } from './support/breakable-node.js';
+import { Gate, rejection, turn } from './support/events.js';
+
+interface Request {
+  readonly params: Record<string, string>;
+  readonly headers: Record<string, string>;
+}
+
+function requestOf(context: ExecutionContext): Request {
+  return context.switchToHttp().getRequest<Request>();
+}
+
+async function get(url: string, path: string, init?: RequestInit) {
+  const response = await fetch(url + path, init);
+  return { status: response.status, body: await response.text(), headers: response.headers };
+}
+
+describe('a role guard on a @Locked endpoint (field defect 22)', () => {
+  const Roles = (...roles: string[]) => SetMetadata('roles', roles);
+
+  @Injectable()
+  class RoleGuard implements CanActivate {
+    readonly reflector: Reflector;
+    constructor(reflector: Reflector) {
+      this.reflector = reflector;
+    }
+
+    // Like most role guards: no roles named, everybody may come in.
+    canActivate(context: ExecutionContext): boolean {
+      const roles = this.reflector.get<string[] | undefined>('roles', context.getHandler());
+      return roles?.includes(requestOf(context).headers.role ?? '') ?? true;
+    }
+  }
+
+  @Controller()
+  class Vault {
+    @Locked('vault')
+    @Get('top')
+    @UseGuards(RoleGuard)
+    @Roles('admin')
+    @HttpCode(202)
+    async top(): Promise<string> {
+      return 'gold';
+    }
+
+    @Get('bottom')
+    @UseGuards(RoleGuard)
+    @Roles('admin')
+    @HttpCode(202)
+    @Locked('vault')
+    async bottom(): Promise<string> {
+      return 'gold';
+    }
+
+    @Get('middle')
+    @Roles('admin')
+    @Locked('vault')
+    @UseGuards(RoleGuard)
+    @HttpCode(202)
+    async middle(): Promise<string> {
+      return 'gold';
+    }
+
+    @Roles('admin')
+    @Locked((id: number) => `vault:${id}`)
+    @Get('by/:id')
+    @UseGuards(RoleGuard)
+    @HttpCode(202)
+    async byId(@Param('id', ParseIntPipe) id: number, @Query('q') q: string): Promise<unknown> {
+      return { id, q, locked: currentLock()?.resources };
+    }
+  }
+
+  it.each(['/top', '/bottom', '/middle', '/by/7'])(
+    'keeps strangers out and lets admins in, whatever the order: %s',
+    async (path) => {
+      const { url } = await startServer({ controllers: [Vault] });
+
+      const stranger = await get(url, path, { headers: { role: 'user' } });
+      const admin = await get(url, path, { headers: { role: 'admin' } });
+
+      expect(stranger.status).toBe(403);
+      expect(admin.status).toBe(202);
+    },
+  );
+
+  it('passes parameters through pipes, and locks by what they made of them', async () => {
+    const { url } = await startServer({ controllers: [Vault] });
+
+    const good = await get(url, '/by/7?q=x', { headers: { role: 'admin' } });
+    const bad = await get(url, '/by/seven', { headers: { role: 'admin' } });
+
+    expect(JSON.parse(good.body)).toEqual({ id: 7, q: 'x', locked: ['vault:7'] });
+    expect(bad.status).toBe(400);
+  });
+
+  it('acquires nothing for a request that a guard refuses', async () => {
+    const { url, application } = await startServer({ controllers: [Vault] });
+    const redlock = application.get(RedlockService);
+
+    await redlock.using('vault', async () => {
+      expect((await get(url, '/top', { headers: { role: 'user' } })).status).toBe(403);
+    });
+  });
+});
+
+/** Writes down who did what, and whether the lock was held then. */
+const journal: string[] = [];
+
+function note(redlock: RedlockService, what: string): Promise<void> {
+  return redlock.inspect('order:7').then(({ state }) => {
+    journal.push(`${what} ${state}`);
+  });
+}
+
+@Injectable()
+class Transaction implements NestInterceptor {
+  readonly redlock: RedlockService;
+  constructor(redlock: RedlockService) {
+    this.redlock = redlock;
+  }
+
+  intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+    return defer(() => note(this.redlock, 'begin')).pipe(
+      mergeMap(() => next.handle()),
+      concatMap((value: unknown) => note(this.redlock, 'commit').then(() => value)),
+      catchError((error: unknown) =>
+        defer(() => note(this.redlock, 'rollback')).pipe(
+          map(() => {
+            throw error;
+          }),
+        ),
+      ),
+    );
+  }
+}
+
+describe('the transaction around a @Locked handler (field defect 30)', () => {
+  @Controller()
+  @UseInterceptors(Transaction)
+  class Orders {
+    readonly redlock: RedlockService;
+    constructor(redlock: RedlockService) {
+      this.redlock = redlock;
+    }
+
+    @Post('literal/:id')
+    @Locked('order:7')
+    async literal(): Promise<string> {
+      await note(this.redlock, 'handler');
+      return 'done';
+    }
+
+    @Post('context/:id')
+    @Locked(fromContext((context) => `order:${requestOf(context).params.id}`))
+    async context(): Promise<string> {
+      await note(this.redlock, 'handler');
+      return 'done';
+    }
+
+    @Post('arguments/:id')
+    @Locked((id: string) => `order:${id}`)
+    async arguments(@Param('id') _id: string): Promise<string> {
+      await note(this.redlock, 'handler');
+      return 'done';
+    }
+
+    @Post('failing/:id')
+    @Locked((id: string) => `order:${id}`)
+    async failing(@Param('id') _id: string): Promise<string> {
+      throw new NotFoundException('no such order');
+    }
+  }
+
+  it.each([
+    ['literal', ['begin held', 'handler held', 'commit held']],
+    ['context', ['begin held', 'handler held', 'commit held']],
+    ['arguments', ['begin free', 'handler held', 'commit held']],
+  ])('commits inside the lock of a %s resource', async (path, expected) => {
+    journal.length = 0;
+    const { url, application } = await startServer({ controllers: [Orders] });
+
+    const { status, body } = await get(url, `/${path}/7`, { method: 'POST' });
+
+    expect([status, body]).toEqual([201, 'done']);
+    expect(journal).toEqual(expected);
+    expect(await application.get(RedlockService).inspect('order:7')).toMatchObject({
+      state: 'free',
+    });
+  });
+
+  it('rolls back inside the lock, and the error is the very one (field defect 24)', async () => {
+    journal.length = 0;
+    const { url, application } = await startServer({ controllers: [Orders] });
+
+    const { status, body } = await get(url, '/failing/7', { method: 'POST' });
+
+    expect([status, JSON.parse(body)]).toEqual([
+      404,
+      expect.objectContaining({ message: 'no such order' }),
+    ]);
+    expect(journal).toEqual(['begin free', 'rollback held']);
+    expect((await application.get(RedlockService).status()).held).toBe(0);
+  });
+
+  it('is outside a lock that the handler takes itself when the interceptor is off', async () => {
+    journal.length = 0;
+    const { url } = await startServer({ controllers: [Orders] }, { interceptor: false });
+
+    expect((await get(url, '/literal/7', { method: 'POST' })).status).toBe(201);
+    expect(journal).toEqual(['begin free', 'handler held', 'commit free']);
+  });
+
+  it('needs the interceptor for fromContext, and says so', async () => {
+    journal.length = 0;
+    const { url } = await startServer({ controllers: [Orders] }, { interceptor: false });
+
+    expect((await get(url, '/context/7', { method: 'POST' })).status).toBe(500);
+    expect(journal).toEqual(['begin free', 'rollback free']);
+  });
+
+  it('is in the lock of an interceptor bound by hand', async () => {
+    journal.length = 0;
+    @Controller()
+    @UseInterceptors(LockedInterceptor, Transaction)
+    class ByHand {
+      @Post('by-hand/:id')
+      @Locked('order:7')
+      async literal(): Promise<string> {
+        return 'done';
+      }
+    }
+    const { url } = await startServer({ controllers: [ByHand] }, { interceptor: false });
+
+    expect((await get(url, '/by-hand/7', { method: 'POST' })).status).toBe(201);
+    expect(journal).toEqual(['begin held', 'commit held']);
+  });
+});
+
+describe('a @Locked endpoint', () => {
+  const nodes = threeNodes();
+  const feed = { events: new Subject<MessageEvent>(), stream: new Readable() };
+  const gates = { entered: new Gate(), leave: new Gate(), left: new Gate() };
+
+  @Injectable()
+  class Timeout implements NestInterceptor {
+    intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+      const tooLate = timer(20).pipe(
+        map(() => {
+          throw new NotFoundException('too late');
+        }),
+      );
+      return next.handle().pipe(raceWith(tooLate));
+    }
+  }
+
+  @Injectable()
+  class Retrying implements NestInterceptor {
+    intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+      return next.handle().pipe(retry(2));
+    }
+  }
+
+  const store = new AsyncLocalStorage<string>();
+
+  @Injectable()
+  class Stored implements NestInterceptor {
+    intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+      return store.run('transaction', () => next.handle());
+    }
+  }
+
+  @Injectable()
+  class Cached implements NestInterceptor {
+    intercept(): Observable<unknown> {
+      return of('cached');
+    }
+  }
+
+  let changes = 0;
+
+  @Controller()
+  class Endpoints {
+    tries = 0;
+
+    @Sse('events')
+    @Locked('endpoint')
+    events(): Observable<MessageEvent> {
+      return feed.events;
+    }
+
+    @Get('file')
+    @Locked('endpoint')
+    async file(): Promise<StreamableFile> {
+      return new StreamableFile(feed.stream);
+    }
+
+    @Get('slow')
+    @UseInterceptors(Timeout)
+    @Locked('endpoint')
+    async slow(): Promise<void> {
+      gates.entered.open();
+      await gates.leave.passed;
+      gates.left.open();
+    }
+
+    @Get('retried/literal')
+    @UseInterceptors(Retrying)
+    @Locked('endpoint')
+    async retriedLiteral(): Promise<string> {
+      return this.flaky();
+    }
+
+    @Get('retried/arguments')
+    @UseInterceptors(Retrying)
+    @Locked(() => 'endpoint')
+    async retriedArguments(): Promise<string> {
+      return this.flaky();
+    }
+
+    @Get('changing')
+    @UseInterceptors(Retrying)
+    @Locked((id: string) => id)
+    async changing(@Query('id', { transform: () => `id:${(changes += 1)}` }) id: string) {
+      expect(currentLock()?.resources).toEqual([id]);
+      return this.flaky();
+    }
+
+    @Get('again')
+    @Locked('endpoint')
+    async again(): Promise<unknown> {
+      return String(await rejection(this.again()));
+    }
+
+    @Get('againBy')
+    @Locked(() => 'endpoint')
+    async againBy(): Promise<unknown> {
+      return String(await rejection(this.againBy()));
+    }
+
+    @Get('context/literal')
+    @UseInterceptors(Stored)
+    @Locked('endpoint')
+    async contextOfLiteral(): Promise<unknown> {
+      return `${store.getStore()}, ${String(currentLock()?.resources)}`;
+    }
+
+    @Get('context/arguments')
+    @UseInterceptors(Stored)
+    @Locked(() => 'endpoint')
+    async contextOfArguments(): Promise<unknown> {
+      return `${store.getStore()}, ${String(currentLock()?.resources)}`;
+    }
+
+    @Get('cached')
+    @UseInterceptors(Cached)
+    @Locked('endpoint')
+    async cached(): Promise<string> {
+      return 'fresh';
+    }
+
+    @Get('skip')
+    @Locked('endpoint', { wait: 0, onTaken: 'skip' })
+    async skip(): Promise<string | undefined> {
+      return 'ran';
+    }
+
+    @Get('fallback/:id')
+    @Locked('endpoint', { wait: 0, onTaken: (id: number) => `no ${id + 1}` })
+    async fallback(@Param('id', ParseIntPipe) id: number): Promise<string> {
+      return `yes ${id}`;
+    }
+
+    @Get('fallback-by/:id')
+    @Locked((_id: string) => 'endpoint', { wait: 0, onTaken: (id: string) => `no ${id}` })
+    async fallbackBy(@Param('id') id: string): Promise<string> {
+      return `yes ${id}`;
+    }
+
+    @Get('value')
+    @Locked('endpoint')
+    value(): Observable<string> {
+      return of('value');
+    }
+
+    private async flaky(): Promise<string> {
+      this.tries += 1;
+      if (this.tries < 3) throw new Error('flaky');
+      return `try ${this.tries}`;
+    }
+  }
+
+  async function start() {
+    const { url, application } = await startServer({ controllers: [Endpoints] }, {}, nodes);
+    const redlock = application.get(RedlockService);
+    return {
+      url,
+      redlock,
+      isFree: async () => (await redlock.inspect('endpoint')).state === 'free',
+      freed: async () => {
+        await (await redlock.acquire('endpoint', 1_000, { wait: 5_000 })).release();
+      },
+    };
+  }
+
+  it('answers with what its Observable emits', async () => {
+    const { url, isFree } = await start();
+
+    expect(await get(url, '/value')).toMatchObject({ status: 200, body: 'value' });
+    expect(await isFree()).toBe(true);
+  });
+
+  it('holds its lock until server-sent events are over, or the client is gone', async () => {
+    const { url, isFree, freed } = await start();
+    const client = new AbortController();
+    feed.events = new Subject();
+    const response = await fetch(`${url}/events`, { signal: client.signal });
+    const reader = response.body?.getReader();
+    while (!feed.events.observed) await turn();
+    feed.events.next({ data: 'one' });
+    await reader?.read();
+    expect(await isFree()).toBe(false);
+
+    client.abort();
+
+    await freed();
+    expect(feed.events.observed).toBe(false);
+  });
+
+  it('holds its lock until the file is sent', async () => {
+    const { url, isFree, freed } = await start();
+    feed.stream = new Readable({ read: () => {} });
+    feed.stream.push('first');
+    const response = await fetch(`${url}/file`);
+    const reader = response.body?.getReader();
+    await reader?.read();
+    expect(await isFree()).toBe(false);
+
+    feed.stream.push(null);
+
+    expect((await reader?.read())?.done).toBe(true);
+    await freed();
+  });
+
+  it('releases when the client breaks off a download', async () => {
+    const { url, freed } = await start();
+    const client = new AbortController();
+    feed.stream = new Readable({ read: () => {} });
+    feed.stream.push('first');
+    const response = await fetch(`${url}/file`, { signal: client.signal });
+    await response.body?.getReader().read();
+
+    client.abort();
+
+    await freed();
+  });
+
+  it('keeps its lock while the handler runs, also after a timeout answered for it', async () => {
+    const { url, isFree, freed } = await start();
+
+    const { status } = await get(url, '/slow');
+    expect([status, await isFree()]).toEqual([404, false]);
+    gates.leave.open();
+    await gates.left.passed;
+
+    await freed();
+  });
+
+  it.each(['literal', 'arguments'])(
+    'lets an inner interceptor retry the handler under the same lock: %s',
+    async (kind) => {
+      const { url, isFree } = await start();
+
+      expect(await get(url, `/retried/${kind}`)).toMatchObject({ status: 200, body: 'try 3' });
+      expect(await isFree()).toBe(true);
+    },
+  );
+
+  it('locks anew when a retried handler gets other arguments', async () => {
+    const { url, redlock } = await start();
+
+    expect(await get(url, '/changing?id=x')).toMatchObject({ status: 200, body: 'try 3' });
+    expect((await redlock.status()).held).toBe(0);
+  });
+
+  it.each(['again', 'againBy'])(
+    'refuses a handler that calls itself (field defect 28): %s',
+    async (name) => {
+      const { url } = await start();
+
+      expect((await get(url, `/${name}`)).body).toContain(
+        `LockReentryError: Endpoints.${name} asks`,
+      );
+    },
+  );
+
+  it.each(['literal', 'arguments'])(
+    'leaves the async context of inner interceptors to the handler: %s',
+    async (kind) => {
+      const { url } = await start();
+
+      expect((await get(url, `/context/${kind}`)).body).toBe('transaction, endpoint');
+    },
+  );
+
+  it('releases when an inner interceptor answers without the handler', async () => {
+    const { url, isFree } = await start();
+
+    expect((await get(url, '/cached')).body).toBe('cached');
+    expect(await isFree()).toBe(true);
+  });
+
+  it('skips or falls back with the arguments that the pipes made', async () => {
+    const { url, redlock } = await start();
+    const paths = ['/skip', '/fallback/7', '/fallback-by/7'];
+    const ask = async () => Promise.all(paths.map(async (path) => (await get(url, path)).body));
+
+    const taken = await redlock.using('endpoint', ask);
+    const free = [];
+    for (const path of paths) free.push((await get(url, path)).body);
+
+    expect(taken).toEqual(['', 'no 8', 'no 7']);
+    expect(free).toEqual(['ran', 'yes 7', 'yes 7']);
+  });
+});
+
+describe('a @Locked endpoint of a request-scoped controller', () => {
+  it('locks, with the interceptor and without', async () => {
+    @Controller({ scope: Scope.REQUEST })
+    class PerRequest {
+      @Get()
+      @Locked('request')
+      async run(): Promise<unknown> {
+        return currentLock()?.resources;
+      }
+    }
+
+    for (const interceptor of [true, false]) {
+      const { url } = await startServer({ controllers: [PerRequest] }, { interceptor });
+      expect((await get(url, '/')).body).toBe('["request"]');
+    }
+  });
+});
+
+describe('an application with several lock domains', () => {
+  it('acquires once for a call, in the domain that the endpoint names', async () => {
+    @Controller()
+    class Bills {
+      @Get()
+      @Locked('bill', { redlock: 'billing' })
+      async run(): Promise<unknown> {
+        return currentLock()?.resources;
+      }
+    }
+    const { url, application } = await startServer({
+      imports: [RedlockModule.forRoot(undefined, { name: 'billing', wait: 0 })],
+      controllers: [Bills],
+    });
+    const redlock = application.get(RedlockService);
+
+    await redlock.using('bill', async () => {
+      expect(await get(url, '/')).toMatchObject({ status: 200, body: '["bill"]' });
+    });
+  });
+});
+
+describe('a @Locked endpoint whose lock is lost', () => {
+  it('answers 500 although the handler succeeded, as its result is in doubt', async () => {
+    const nodes = breakableNodes();
+    @Controller()
+    class Losing {
+      @Get()
+      @Locked('lost', 200)
+      async run(): Promise<string> {
+        for (const node of nodes) node.isForgetful = true;
+        const lock = currentLock();
+        await new Promise((resolve) => lock?.signal.addEventListener('abort', resolve));
+        return 'too late';
+      }
+    }
+    const { url } = await startServer({ controllers: [Losing] }, {}, nodes);
+
+    const { status, body } = await get(url, '/');
+
+    expect(status).toBe(500);
+    expect(JSON.parse(body)).toMatchObject({ error: 'LOCK_LOST' });
+  });
+});

@@ -1,0 +1,128 @@
+/* eslint-disable @typescript-eslint/no-unused-vars -- parameters are there for their types */
+// What the compiler says about `@Locked`: `npm run typecheck` checks the expected errors. At run
+// time there is only the class to define.
+import { Readable } from 'node:stream';
+
+import { describe, expect, it } from '@jest/globals';
+import type { StreamableFile } from '@nestjs/common';
+import { fromContext, Locked, minutes, seconds } from 'nestjs-locked';
+import { Observable } from 'rxjs';
+
+class Accepted {
+  @Locked('a')
+  async literal(): Promise<void> {}
+
+  @Locked(['a', 'b'], seconds(5))
+  async several(): Promise<void> {}
+
+  @Locked((id: string) => `a:${id}`)
+  async fewerParameters(_id: string, _count: number): Promise<void> {}
+
+  @Locked((id: string | number) => `a:${id}`)
+  async widerParameter(_id: string): Promise<void> {}
+
+  @Locked((...ids: string[]) => ids)
+  async rest(..._ids: string[]): Promise<void> {}
+
+  @Locked((id?: string) => id ?? 'none')
+  async optional(_id?: string): Promise<void> {}
+
+  @Locked(fromContext((context) => context.getClass().name))
+  async context(_id: string): Promise<void> {}
+
+  @Locked('a', { wait: 0, onTaken: 'skip', holdAtLeast: minutes(1), reentrant: true })
+  async skipped(): Promise<void> {}
+
+  @Locked('a', { onTaken: (id: string) => id.length })
+  async fallback(_id: string): Promise<number> {
+    return 1;
+  }
+
+  @Locked('a', { onTaken: async () => undefined })
+  async asyncFallback(): Promise<string | undefined> {
+    return undefined;
+  }
+
+  @Locked('a')
+  observe(): Observable<number> {
+    return new Observable();
+  }
+
+  @Locked('a')
+  async *generate(): AsyncGenerator<number> {
+    yield 1;
+  }
+
+  @Locked('a')
+  read(): Readable {
+    return Readable.from([]);
+  }
+
+  @Locked('a')
+  async file(): Promise<StreamableFile | undefined> {
+    return undefined;
+  }
+
+  @Locked('a')
+  async generic<T>(value: T): Promise<T> {
+    return value;
+  }
+}
+
+function define(): unknown {
+  return class Refused {
+    // @ts-expect-error -- the method has no string to give
+    @Locked((id: string) => `a:${id}`)
+    async otherType(_id: number): Promise<void> {}
+
+    // @ts-expect-error -- the method has no second parameter
+    @Locked((id: string, part: string) => `a:${id}:${part}`)
+    async tooFew(_id: string): Promise<void> {}
+
+    // @ts-expect-error -- the method may be called without it
+    @Locked((id: string) => `a:${id}`)
+    async optional(_id?: string): Promise<void> {}
+
+    // @ts-expect-error -- a resource is a string
+    @Locked((id: number) => id)
+    async notAName(_id: number): Promise<void> {}
+
+    // @ts-expect-error -- synchronous
+    @Locked('a')
+    synchronous() {
+      return { count: 1 };
+    }
+
+    // @ts-expect-error -- synchronous at times
+    @Locked('a')
+    atTimes(): Promise<void> | undefined {
+      return undefined;
+    }
+
+    // @ts-expect-error -- no such option
+    @Locked('a', { waitt: 0, wait: 0 })
+    async option(): Promise<void> {}
+
+    // @ts-expect-error -- a fallback of another type
+    @Locked('a', { onTaken: () => 'none' })
+    async fallback(): Promise<number> {
+      return 1;
+    }
+
+    // @ts-expect-error -- a fallback of other parameters
+    @Locked('a', { onTaken: (id: number) => id })
+    async fallbackParameters(_id: string): Promise<number> {
+      return 1;
+    }
+
+    // @ts-expect-error -- who calls a signal-less method could not abort it
+    @Locked('a', { signal: new AbortController().signal })
+    async signal(): Promise<void> {}
+  };
+}
+
+describe('the types of @Locked', () => {
+  it('accept what fits and refuse what does not, as tsc says', () => {
+    expect([typeof Accepted, typeof define]).toEqual(['function', 'function']);
+  });
+});

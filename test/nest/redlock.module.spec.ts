@@ -1,0 +1,348 @@
+import { createServer, type AddressInfo, type Socket } from 'node:net';
+
+import { describe, expect, it } from '@jest/globals';
+import { Inject, Injectable, Module } from '@nestjs/common';
+import {
+  currentLock,
+  getRedlockToken,
+  InjectRedlock,
+  Locked,
+  LockTakenError,
+  MemoryNode,
+  RedlockClosedError,
+  RedlockModule,
+  RedlockService,
+  type RedlockFactoryOptions,
+  type RedlockOptionsFactory,
+} from 'nestjs-locked';
+
+import { afterTest, Log, startPlain, threeNodes } from './support/applications.js';
+import { breakableNodes } from './support/breakable-node.js';
+import { aborted, Gate, rejection, thrown, turn } from './support/events.js';
+
+async function quorumOf(imports: NonNullable<Parameters<typeof startPlain>[0]['imports']>) {
+  const redlock = (await startPlain({ imports })).get(RedlockService);
+  return (await redlock.status()).quorum;
+}
+
+class Settings {
+  readonly nodes = threeNodes();
+}
+
+@Injectable()
+class OptionsOfSettings implements RedlockOptionsFactory {
+  readonly settings: Settings;
+  constructor(settings: Settings) {
+    this.settings = settings;
+  }
+
+  createRedlockOptions(): RedlockFactoryOptions {
+    return { nodes: this.settings.nodes, ttl: 1_000 };
+  }
+}
+
+@Module({
+  providers: [Settings, OptionsOfSettings],
+  exports: [Settings, OptionsOfSettings],
+})
+class SettingsModule {}
+
+describe('RedlockModule registered', () => {
+  it('by forRoot locks over the nodes given', async () => {
+    expect(await quorumOf([RedlockModule.forRoot(threeNodes())])).toBe(2);
+  });
+
+  it('by useFactory, with what it injects', async () => {
+    const module = RedlockModule.forRootAsync({
+      imports: [SettingsModule],
+      inject: [Settings],
+      useFactory: async ({ nodes }: Settings) => ({ nodes }),
+    });
+
+    expect(await quorumOf([module])).toBe(2);
+  });
+
+  it('by useClass, made with its dependencies', async () => {
+    const imports = [SettingsModule];
+
+    expect(
+      await quorumOf([RedlockModule.forRootAsync({ imports, useClass: OptionsOfSettings })]),
+    ).toBe(2);
+  });
+
+  it('by useExisting', async () => {
+    const imports = [SettingsModule];
+
+    expect(
+      await quorumOf([RedlockModule.forRootAsync({ imports, useExisting: OptionsOfSettings })]),
+    ).toBe(2);
+  });
+
+  it('without nodes locks in this process only, and says so', async () => {
+    const log = new Log();
+
+    const module = await startPlain({ imports: [RedlockModule.forRoot()] }, log);
+    const redlock = module.get(RedlockService);
+
+    expect(await redlock.using('a', () => currentLock()?.isValid)).toBe(true);
+    expect(log.lines).toContainEqual([
+      'log',
+      'RedlockModule locks in this process only',
+      'Redlock',
+    ]);
+  });
+
+  it('is seen by all modules, or only where it is imported', async () => {
+    @Injectable()
+    class Service {
+      @Locked('a')
+      async run(): Promise<void> {}
+    }
+    @Module({ providers: [Service] })
+    class Feature {}
+
+    const global = await startPlain({ imports: [RedlockModule.forRoot(), Feature] });
+    const local = await rejection(
+      startPlain({ imports: [RedlockModule.forRoot(undefined, { isGlobal: false }), Feature] }),
+    );
+
+    await global.get(Service).run();
+    expect(String(local)).toContain('import RedlockModule.forRoot(…)');
+  });
+
+  it('under several names gives several domains, each with its nodes', async () => {
+    @Injectable()
+    class Service {
+      readonly stock: RedlockService;
+      readonly billing: RedlockService;
+      constructor(
+        @Inject(RedlockService) stock: RedlockService,
+        @InjectRedlock('billing') billing: RedlockService,
+      ) {
+        this.stock = stock;
+        this.billing = billing;
+      }
+    }
+    const module = await startPlain({
+      imports: [
+        RedlockModule.forRoot(threeNodes()),
+        RedlockModule.forRoot([new MemoryNode()], { name: 'billing' }),
+        RedlockModule.forRootAsync({ name: 'mail', useFactory: () => ({}) }),
+      ],
+      providers: [Service],
+    });
+    const { stock, billing } = module.get(Service);
+    const mail = module.get<RedlockService>(getRedlockToken('mail'));
+
+    expect((await stock.status()).quorum).toBe(2);
+    expect((await billing.status()).quorum).toBe(1);
+    expect(module.get(getRedlockToken())).toBe(stock);
+    await stock.using('a', () => billing.using('a', () => mail.using('a', () => undefined)));
+  });
+
+  it('twice under one name ends the start', async () => {
+    const error = await rejection(
+      startPlain({ imports: [RedlockModule.forRoot(), RedlockModule.forRoot(threeNodes())] }),
+    );
+
+    expect(String(error)).toMatch(/Expected RedlockModule to be registered once .*got 2 times/);
+  });
+});
+
+describe('RedlockModule given bad input', () => {
+  it.each([
+    [
+      'an empty node list',
+      () => RedlockModule.forRoot([]),
+      /at least one node, got an empty array/,
+    ],
+    [
+      'nodes that are no array',
+      () => RedlockModule.forRoot('redis://a' as never),
+      /nodes .*"redis/,
+    ],
+    ['options null', () => RedlockModule.forRoot(undefined, null as never), /options.*null/],
+    ['ttl 99', () => RedlockModule.forRoot(undefined, { ttl: 99 }), /ttl .*got 99/],
+    ['wait -1', () => RedlockModule.forRoot(undefined, { wait: -1 }), /wait .*got -1/],
+    ['name ""', () => RedlockModule.forRoot(undefined, { name: '' }), /lock domain .*got ""/],
+    ['isGlobal 1', () => RedlockModule.forRoot(undefined, { isGlobal: 1 as never }), /isGlobal/],
+    [
+      'interceptor 1',
+      () => RedlockModule.forRoot(undefined, { interceptor: 1 as never }),
+      /interceptor .*got 1/,
+    ],
+    [
+      'reentrant "no"',
+      () => RedlockModule.forRoot(undefined, { reentrant: 'no' as never }),
+      /reentrant .*got "no"/,
+    ],
+    [
+      'a status that is no error',
+      () => RedlockModule.forRoot(undefined, { httpStatus: { taken: 200 } }),
+      /httpStatus\.taken .*got 200/,
+    ],
+    ['no way to make options', () => RedlockModule.forRootAsync({}), /one of useFactory.*got 0/],
+    [
+      'two ways to make options',
+      () => RedlockModule.forRootAsync({ useFactory: () => ({}), useClass: OptionsOfSettings }),
+      /one of useFactory.*got 2/,
+    ],
+  ])('%s: an error at once', (_name, register, message) => {
+    expect(String(thrown(register))).toMatch(message);
+  });
+
+  it.each([
+    ['an empty node list', { nodes: [] }, /got an empty array/],
+    ['ttl 99', { ttl: 99 }, /ttl .*got 99/],
+    ['nothing', undefined, /options to be an object, got undefined/],
+    ['a URL of another scheme', { nodes: ['http://a'] }, /nodes\[0\]/],
+    ['the same node twice', { nodes: twice(new MemoryNode()) }, /distinct/],
+  ])('%s from a factory ends the start', async (_name, options, message) => {
+    const useFactory = (): RedlockFactoryOptions => options as RedlockFactoryOptions;
+    const imports = [RedlockModule.forRootAsync({ useFactory })];
+
+    expect(String(await rejection(startPlain({ imports })))).toMatch(message);
+  });
+
+  it('ends the start where too few nodes will ever let it in, and leaves no connection', async () => {
+    const sockets = new Set<Socket>();
+    const refuse = (socket: Socket, commands: string): void => {
+      const count = [...commands.matchAll(/^\*\d+\r$/gm)].length;
+      socket.write('-NOAUTH Authentication required.\r\n'.repeat(count));
+    };
+    const ports = [
+      await startRedis(sockets, refuse),
+      await startRedis(sockets, refuse),
+      // Neither lets in nor refuses: the start waits for it, but not for ever.
+      await startRedis(sockets, () => {}),
+    ];
+    const nodes = ports.map((port) => `redis://127.0.0.1:${port}`);
+
+    const error = await rejection(startPlain({ imports: [RedlockModule.forRoot(nodes)] }));
+
+    expect(String(error)).toMatch(/no quorum of 2 of 3 nodes.*NOAUTH/s);
+    while (sockets.size > 0) await turn();
+  });
+
+  it('starts over nodes that are merely down', async () => {
+    const nodes = breakableNodes();
+    for (const node of nodes) node.isDown = true;
+    const imports = [RedlockModule.forRoot(nodes, { wait: 0 })];
+
+    const redlock = (await startPlain({ imports })).get(RedlockService);
+
+    expect(await rejection(redlock.acquire('a'))).toMatchObject({ code: 'NO_QUORUM' });
+  });
+});
+
+describe('app.close() (field defect 21)', () => {
+  it('awaits running bodies, refuses new acquisitions and leaves nothing locked', async () => {
+    const nodes = threeNodes();
+    const module = await startPlain({ imports: [RedlockModule.forRoot(nodes)] });
+    const other = (await startPlain({ imports: [RedlockModule.forRoot(nodes)] })).get(
+      RedlockService,
+    );
+    const redlock = module.get(RedlockService);
+    const entered = new Gate();
+    const leave = new Gate();
+    const body = redlock.using('a', async ({ signal }) => {
+      entered.open();
+      await leave.passed;
+      return signal.aborted;
+    });
+    await entered.passed;
+
+    const closing = module.close();
+    let isClosed = false;
+    void closing.then(() => (isClosed = true));
+    await closedToNewcomers(redlock);
+    const refused = await rejection(redlock.acquire('b'));
+    const stillHeld = await rejection(other.acquire('a', 1_000, { wait: 0 }));
+
+    expect(refused).toBeInstanceOf(RedlockClosedError);
+    expect(stillHeld).toBeInstanceOf(LockTakenError);
+    expect(isClosed).toBe(false);
+    leave.open();
+    expect(await body).toBe(false);
+    await closing;
+    await (await other.acquire('a', 1_000, { wait: 0 })).release();
+  });
+
+  it('tells bodies that go on after shutdownTimeout to stop', async () => {
+    const module = await startPlain({
+      imports: [RedlockModule.forRoot(threeNodes(), { shutdownTimeout: 20 })],
+    });
+    const redlock = module.get(RedlockService);
+    const entered = new Gate();
+    const body = rejection(
+      redlock.using('a', async ({ signal }) => {
+        entered.open();
+        await aborted(signal);
+      }),
+    );
+    await entered.passed;
+
+    await module.close();
+
+    expect(await body).toMatchObject({ code: 'LOCK_LOST', reason: 'closed' });
+  });
+
+  it('closes every domain, and locks still work in the hooks before', async () => {
+    const seen: unknown[] = [];
+    @Injectable()
+    class Service {
+      readonly redlock: RedlockService;
+      constructor(redlock: RedlockService) {
+        this.redlock = redlock;
+      }
+
+      async onModuleInit(): Promise<void> {
+        seen.push(await this.redlock.using('a', () => 'init'));
+      }
+
+      async beforeApplicationShutdown(): Promise<void> {
+        // Nest 11 calls the hooks again for the second close, which follows each test.
+        if (seen.length < 2) seen.push(await this.redlock.using('a', () => 'before shutdown'));
+      }
+    }
+    const module = await startPlain({
+      imports: [RedlockModule.forRoot(), RedlockModule.forRoot(undefined, { name: 'billing' })],
+      providers: [Service],
+    });
+    const billing = module.get<RedlockService>(getRedlockToken('billing'));
+    const redlock = module.get(RedlockService);
+
+    await module.close();
+
+    expect(seen).toEqual(['init', 'before shutdown']);
+    expect([await redlock.status(), await billing.status()]).toMatchObject([
+      { isClosed: true },
+      { isClosed: true },
+    ]);
+  });
+});
+
+/** Resolves when the shutdown has reached the locks; it runs through other hooks first. */
+async function closedToNewcomers(redlock: RedlockService): Promise<void> {
+  while (!(await redlock.status()).isClosed) await turn();
+}
+
+function twice<T>(value: T): readonly T[] {
+  return [value, value];
+}
+
+/** A server that greets every connection with what a test says; resolves with its port. */
+async function startRedis(
+  sockets: Set<Socket>,
+  answer: (socket: Socket, commands: string) => void,
+): Promise<number> {
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    socket.on('close', () => sockets.delete(socket));
+    socket.on('error', () => {});
+    socket.on('data', (commands) => answer(socket, String(commands)));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  afterTest(async () => server.close());
+  return (server.address() as AddressInfo).port;
+}

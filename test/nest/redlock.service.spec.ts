@@ -1,0 +1,279 @@
+/* eslint-disable @typescript-eslint/no-unused-vars -- parameters are there for their types */
+import { describe, expect, it } from '@jest/globals';
+import { Injectable } from '@nestjs/common';
+import {
+  currentLock,
+  Locked,
+  LockLostError,
+  LockReentryError,
+  LockTakenError,
+  RedlockService,
+  type Lock,
+  type RedlockModuleOptions,
+} from 'nestjs-locked';
+
+import { startModule } from './support/applications.js';
+import { breakableNodes } from './support/breakable-node.js';
+import { aborted, Gate, rejection } from './support/events.js';
+
+async function startService(options: RedlockModuleOptions = {}): Promise<RedlockService> {
+  return (await startModule({}, options)).get(RedlockService);
+}
+
+describe('RedlockService', () => {
+  it('acquires, excludes and releases', async () => {
+    const redlock = await startService();
+
+    const lock = await redlock.acquire('a', 1_000);
+    const second = await redlock.tryAcquire('a');
+    await lock.release();
+    const third = await redlock.tryAcquire(['a', 'b']);
+
+    expect(second).toBeNull();
+    expect(third?.resources).toEqual(['a', 'b']);
+    await third?.release();
+  });
+
+  it('runs a body under a lock, with a ttl, with options or with neither', async () => {
+    const redlock = await startService();
+    const body = (lock: Lock): string => lock.resources.join();
+
+    expect(await redlock.using('a', body)).toBe('a');
+    expect(await redlock.using(['b', 'a'], 1_000, body)).toBe('a,b');
+    expect(await redlock.using('c', { ttl: 1_000, wait: 0 }, body)).toBe('c');
+    expect((await redlock.status()).held).toBe(0);
+  });
+
+  it('tells who holds a resource, and how the nodes are', async () => {
+    const redlock = await startService();
+
+    await redlock.using('a', async ({ ownerId }) => {
+      expect(await redlock.inspect('a')).toMatchObject({ state: 'held', ownerId });
+      expect(await redlock.status()).toMatchObject({ held: 1, quorum: 2, isClosed: false });
+    });
+
+    expect(await redlock.inspect('a')).toMatchObject({ state: 'free', ownerId: null });
+  });
+
+  it.each([
+    ['an empty resource', (redlock: RedlockService) => redlock.using('', () => 1), /got ""/],
+    ['no resource', (redlock: RedlockService) => redlock.acquire([]), /empty array/],
+    ['ttl 99', (redlock: RedlockService) => redlock.acquire('a', 99), /ttl .*got 99/],
+    ['ttl 30001', (redlock: RedlockService) => redlock.using('a', 30_001, () => 1), /30001/],
+    [
+      'ttl 1000.5',
+      (redlock: RedlockService) => redlock.tryAcquire('a', 1000.5),
+      /ttl .*got 1000\.5/,
+    ],
+    ['wait -1', (redlock: RedlockService) => redlock.using('a', { wait: -1 }, () => 1), /got -1/],
+    [
+      'a body that is none',
+      (redlock: RedlockService) => redlock.using('a', 7 as unknown as () => number),
+      /Expected body to be a function, got undefined/,
+    ],
+    [
+      'options that are none',
+      (redlock: RedlockService) => redlock.using('a', 'x' as unknown as number, () => 1),
+      /Expected options to be a ttl in ms or an object, got "x"/,
+    ],
+    [
+      'reentrant 1',
+      (redlock: RedlockService) => redlock.acquire('a', 1_000, { reentrant: 1 as unknown as true }),
+      /Expected reentrant to be true or false, got 1/,
+    ],
+  ])('rejects %s, and nothing is locked', async (_name, call, message) => {
+    const redlock = await startService();
+
+    expect(String(await rejection(call(redlock)))).toMatch(message);
+    expect((await redlock.status()).held).toBe(0);
+  });
+});
+
+describe('a nested acquisition of what the same context holds (field defect 28)', () => {
+  @Injectable()
+  class Inventory {
+    readonly redlock: RedlockService;
+    constructor(redlock: RedlockService) {
+      this.redlock = redlock;
+    }
+
+    @Locked((sku: string) => `sku:${sku}`, { wait: 60_000 })
+    async reserve(sku: string): Promise<void> {
+      await this.move(sku);
+    }
+
+    @Locked((sku: string) => `sku:${sku}`, { wait: 60_000 })
+    async move(_sku: string): Promise<void> {}
+
+    @Locked('byHand', { wait: 60_000 })
+    async byHand(): Promise<void> {
+      await this.redlock.using('byHand', { wait: 60_000 }, () => undefined);
+    }
+  }
+
+  it('is refused at once, naming both places', async () => {
+    const module = await startModule({ providers: [Inventory] });
+
+    const error = await rejection(module.get(Inventory).reserve('7'));
+
+    expect(error).toBeInstanceOf(LockReentryError);
+    expect(error).toMatchObject({ code: 'LOCK_REENTRY', resources: ['sku:7'] });
+    expect(String(error)).toMatch(/Inventory\.move asks .* holds "sku:7" in Inventory\.reserve/);
+    expect(await module.get(RedlockService).inspect('sku:7')).toMatchObject({ state: 'free' });
+  });
+
+  it('names the calling line where it was made by hand', async () => {
+    const module = await startModule({ providers: [Inventory] });
+
+    const error = await rejection(module.get(Inventory).byHand());
+
+    expect(String(error)).toMatch(
+      /RedlockService\.using \(at Inventory\.byHand .*redlock\.service\.spec\.ts:\d+:\d+\)\)? asks/,
+    );
+    expect(String(error)).toContain('in Inventory.byHand');
+  });
+
+  it.each([
+    ['acquire', (redlock: RedlockService) => redlock.acquire('a')],
+    ['tryAcquire', (redlock: RedlockService) => redlock.tryAcquire('a')],
+    ['using', (redlock: RedlockService) => redlock.using(['b', 'a'], () => undefined)],
+  ])('is refused by %s', async (_name, call) => {
+    const redlock = await startService();
+
+    const error = await redlock.using('a', () => rejection(call(redlock)));
+
+    expect(error).toBeInstanceOf(LockReentryError);
+  });
+
+  it('joins the held lock where that is asked for, and leaves its release to the outermost', async () => {
+    const redlock = await startService();
+    const reentrant = { reentrant: true };
+
+    await redlock.using(['a', 'b'], async (outer) => {
+      await redlock.using('a', reentrant, (inner) => {
+        expect(inner.fencingToken).toBe(outer.fencingToken);
+        expect(inner.ownerId).toBe(outer.ownerId);
+        inner.assertHeld();
+        return inner.release();
+      });
+      {
+        await using acquired = await redlock.acquire('b', undefined, reentrant);
+        expect(acquired.ownerId).toBe(outer.ownerId);
+      }
+      await (await redlock.tryAcquire('a', undefined, reentrant))?.release();
+
+      expect(outer.isValid).toBe(true);
+      expect(await redlock.inspect('a')).toMatchObject({ state: 'held' });
+    });
+
+    expect(await redlock.inspect('a')).toMatchObject({ state: 'free' });
+  });
+
+  it('joins by default in a module that is reentrant, and can be refused for one call', async () => {
+    const redlock = await startService({ reentrant: true });
+
+    const [joined, refused] = await redlock.using('a', async (outer) => [
+      await redlock.using('a', ({ ownerId }) => ownerId === outer.ownerId),
+      await rejection(redlock.using('a', { reentrant: false }, () => 1)),
+    ]);
+
+    expect(joined).toBe(true);
+    expect(refused).toBeInstanceOf(LockReentryError);
+  });
+
+  it('is refused where no single held lock covers it, also when it may join', async () => {
+    const redlock = await startService();
+    const call = (): Promise<unknown> =>
+      rejection(redlock.using(['a', 'b'], { reentrant: true }, () => undefined));
+
+    const partial = await redlock.using('a', call);
+    const split = await redlock.using('a', () => redlock.using('b', call));
+
+    expect(partial).toBeInstanceOf(LockReentryError);
+    expect(split).toBeInstanceOf(LockReentryError);
+    expect(String(split)).toContain('acquire all of them together, in the outer place');
+  });
+
+  it('does not concern other resources, or calls side by side', async () => {
+    const redlock = await startService();
+
+    await redlock.using('a', () => redlock.using('b', () => undefined));
+    await redlock.using('outer', () =>
+      Promise.all([redlock.using('a', () => 1), redlock.using('a', () => 2)]),
+    );
+  });
+
+  it('acquires anew in background work that outlives the body', async () => {
+    const redlock = await startService();
+    const bodyIsOver = new Gate();
+    let background: Promise<string> | undefined;
+
+    const outerId = await redlock.using('a', ({ ownerId }) => {
+      background = bodyIsOver.passed.then(() =>
+        redlock.using('a', { reentrant: true }, (lock) => lock.ownerId),
+      );
+      return ownerId;
+    });
+    bodyIsOver.open();
+
+    expect(await background).not.toBe(outerId);
+  });
+
+  it('does not join a lock that was lost', async () => {
+    const nodes = breakableNodes();
+    const module = await startModule({}, { ttl: 200, reentrant: true }, nodes);
+    const redlock = module.get(RedlockService);
+
+    const outcome = await rejection(
+      redlock.using('a', async (outer) => {
+        for (const node of nodes) node.isForgetful = true;
+        await aborted(outer.signal);
+        const inner = await rejection(redlock.using('a', { wait: 0 }, () => 'ran'));
+        // Its own keys are still there: the call acquires for itself, and is refused.
+        expect(inner).toBeInstanceOf(LockTakenError);
+        return 'done';
+      }),
+    );
+
+    expect(outcome).toBeInstanceOf(LockLostError);
+    expect(outcome).toMatchObject({ result: 'done' });
+  });
+
+  it('fails a joined body whose outermost body was not waiting for it', async () => {
+    const redlock = await startService();
+    const leave = new Gate();
+    let inner: Promise<string> | undefined;
+
+    await redlock.using('a', () => {
+      inner = redlock.using('a', { reentrant: true }, async () => {
+        await leave.passed;
+        return 'late';
+      });
+    });
+    leave.open();
+
+    expect(await rejection(inner ?? Promise.resolve())).toMatchObject({
+      code: 'LOCK_LOST',
+      reason: 'released',
+      result: 'late',
+    });
+  });
+
+  it('does not grow the context of a loop that starts its next round in its own body', async () => {
+    const redlock = await startService();
+    const done = new Gate();
+    const seen: number[] = [];
+    const round = (count: number): void => {
+      void redlock.using('loop', () => {
+        seen.push(currentLock()?.resources.length ?? 0);
+        if (count === 0) done.open();
+        else setImmediate(() => round(count - 1));
+      });
+    };
+
+    round(20);
+    await done.passed;
+
+    expect(seen).toEqual(Array.from({ length: 21 }, () => 1));
+  });
+});

@@ -1,0 +1,85 @@
+// Real Nest applications, closed after each test.
+import { afterEach } from '@jest/globals';
+import type { INestApplication, LoggerService, ModuleMetadata } from '@nestjs/common';
+import { Test, type TestingModule } from '@nestjs/testing';
+import { MemoryNode, RedlockModule, type LockNode, type RedlockModuleOptions } from 'nestjs-locked';
+
+const closing: (() => Promise<unknown>)[] = [];
+
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close();
+});
+
+const silent: LoggerService = { log: () => {}, warn: () => {}, error: () => {} };
+
+/** Lines that Nest logs: level, message, context. */
+export class Log implements LoggerService {
+  readonly lines: unknown[][] = [];
+
+  log(...line: unknown[]): void {
+    this.lines.push(['log', ...line]);
+  }
+
+  warn(...line: unknown[]): void {
+    this.lines.push(['warn', ...line]);
+  }
+
+  error(...line: unknown[]): void {
+    this.lines.push(['error', ...line]);
+  }
+}
+
+/** Runs when the test is over, last one first. */
+export function afterTest(close: () => Promise<unknown>): void {
+  closing.push(close);
+}
+
+/** Options under which a test that fails does so soon. */
+export const quick: RedlockModuleOptions = { wait: 100, retryDelay: { min: 5, max: 10 } };
+
+/** Three memory nodes: a quorum of two. */
+export function threeNodes(): MemoryNode[] {
+  return ['a', 'b', 'c'].map((name) => new MemoryNode({ name }));
+}
+
+/** An application context of the given providers over memory nodes. */
+export async function startModule(
+  metadata: ModuleMetadata,
+  options: RedlockModuleOptions = {},
+  nodes: LockNode[] = threeNodes(),
+): Promise<TestingModule> {
+  const imports = [RedlockModule.forRoot(nodes, { ...quick, ...options })];
+  return startPlain({ ...metadata, imports: [...imports, ...(metadata.imports ?? [])] });
+}
+
+/** An application context of exactly this. */
+export async function startPlain(
+  metadata: ModuleMetadata,
+  logger: LoggerService = silent,
+): Promise<TestingModule> {
+  const module = await Test.createTestingModule(metadata).setLogger(logger).compile();
+  await module.init();
+  afterTest(() => module.close());
+  return module;
+}
+
+/** An HTTP server of the given controllers over memory nodes. */
+export async function startServer(
+  metadata: ModuleMetadata,
+  options: RedlockModuleOptions = {},
+  nodes: LockNode[] = threeNodes(),
+  logger: LoggerService = silent,
+): Promise<{ application: INestApplication; url: string }> {
+  const imports = [RedlockModule.forRoot(nodes, { ...quick, ...options })];
+  const module = await Test.createTestingModule({
+    ...metadata,
+    imports: [...imports, ...(metadata.imports ?? [])],
+  })
+    .setLogger(logger)
+    .compile();
+  // Connections that clients keep open must not hold up the close.
+  const application = module.createNestApplication({ forceCloseConnections: true });
+  await application.listen(0, '127.0.0.1');
+  afterTest(() => application.close());
+  return { application, url: await application.getUrl() };
+}

@@ -1,0 +1,122 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+
+import { describe, expect, it } from '@jest/globals';
+import {
+  getRedlockToken,
+  RedlockModule,
+  RedlockService,
+  type AcquireMessage,
+  type Lock,
+} from 'nestjs-locked';
+
+import { createObserver } from '../../lib/nest/telemetry.js';
+import { afterTest, Log, quick, startPlain, threeNodes } from './support/applications.js';
+import { breakableNodes } from './support/breakable-node.js';
+import { aborted, rejection } from './support/events.js';
+
+function listen<T = unknown>(name: string): T[] {
+  const messages: T[] = [];
+  const listener = (message: unknown): void => void messages.push(message as T);
+  subscribe(`nestjs-locked:${name}`, listener);
+  afterTest(async () => unsubscribe(`nestjs-locked:${name}`, listener));
+  return messages;
+}
+
+describe('the diagnostics channels', () => {
+  it('tell of each acquisition, refusal and release', async () => {
+    const acquisitions = listen<AcquireMessage>('acquire');
+    const releases = listen('release');
+    const imports = [RedlockModule.forRoot(threeNodes(), quick)];
+    const redlock = (await startPlain({ imports })).get(RedlockService);
+
+    const lock = await redlock.acquire('a');
+    await redlock.tryAcquire('a');
+    await lock.release();
+
+    const { ownerId, fencingToken, resources } = lock;
+    const common = { redlock: 'default', resources, attempts: 1, waited: expect.any(Number) };
+    expect(acquisitions).toEqual([
+      { ...common, error: undefined, ownerId, fencingToken },
+      { ...common, error: expect.any(Error), ownerId: null, fencingToken: null },
+    ]);
+    expect(releases).toEqual([
+      { redlock: 'default', resources, ownerId, heldFor: expect.any(Number) },
+    ]);
+  });
+
+  it('tell of a lost lock, of which one line is logged', async () => {
+    const losses = listen('lost');
+    const log = new Log();
+    const nodes = breakableNodes();
+    const imports = [RedlockModule.forRoot(nodes, { name: 'billing', ttl: 200 })];
+    const module = await startPlain({ imports }, log);
+    const redlock = module.get<RedlockService>(getRedlockToken('billing'));
+
+    await rejection(
+      redlock.using('a', async ({ signal }) => {
+        for (const node of nodes) node.isForgetful = true;
+        await aborted(signal);
+      }),
+    );
+
+    expect(losses).toEqual([
+      { redlock: 'billing', resources: ['a'], ownerId: expect.any(String), reason: 'revoked' },
+    ]);
+    expect(log.lines.filter(([level]) => level === 'warn')).toEqual([
+      ['warn', '[billing] Lost the lock of "a": revoked', 'Redlock'],
+    ]);
+  });
+
+  it('tell of a change of a node, which is logged once: as trouble or as news', async () => {
+    const changes = listen('node');
+    const log = new Log();
+    await startPlain({}, log);
+    const observer = createObserver('default');
+    const [node] = breakableNodes();
+    const status = node?.status();
+    if (status === undefined) throw new Error('no node');
+
+    observer.nodeChanged(status, 'it is down', true);
+    observer.nodeChanged(status, 'it is up', false);
+
+    expect(changes).toEqual([
+      { redlock: 'default', status, message: 'it is down', isTrouble: true },
+      { redlock: 'default', status, message: 'it is up', isTrouble: false },
+    ]);
+    expect(log.lines.filter((line) => line[2] === 'Redlock')).toEqual([
+      ['warn', `${status.name}: it is down`, 'Redlock'],
+      ['log', `${status.name}: it is up`, 'Redlock'],
+    ]);
+  });
+
+  it('cost nothing while nobody listens: no property of a lock is read', async () => {
+    const observer = createObserver('default');
+    const untouchable = new Proxy({} as Lock, {
+      get: () => {
+        throw new Error('read');
+      },
+    });
+
+    observer.acquired(untouchable, 1, 1);
+    observer.released(untouchable, 1);
+    observer.extended(untouchable);
+    observer.refused(['a'], new Error('taken'), 1, 1);
+  });
+});
+
+describe('the log', () => {
+  it('has no line about contention', async () => {
+    const log = new Log();
+    const imports = [RedlockModule.forRoot(threeNodes(), quick)];
+    const redlock = (await startPlain({ imports }, log)).get(RedlockService);
+    const before = log.lines.length;
+
+    await redlock.using('a', () => 1);
+    const lock = await redlock.acquire('a');
+    await redlock.tryAcquire('a');
+    await rejection(redlock.acquire('a'));
+    await lock.release();
+
+    expect(log.lines.length).toBe(before);
+  });
+});

@@ -1,0 +1,384 @@
+/* eslint-disable @typescript-eslint/no-unused-vars -- parameters are there for their types */
+// Field defect 25: a busy lock is a 500. Here each transport gets its own kind of error.
+import type { AddressInfo } from 'node:net';
+
+import { describe, expect, it } from '@jest/globals';
+import {
+  Catch,
+  Controller,
+  Get,
+  Injectable,
+  Param,
+  type ArgumentsHost,
+  type ExceptionFilter,
+  Sse,
+  type HttpException,
+  type MessageEvent,
+  type INestApplication,
+} from '@nestjs/common';
+import { APP_FILTER, ExternalContextCreator } from '@nestjs/core';
+import {
+  BaseRpcExceptionFilter,
+  ClientProxyFactory,
+  MessagePattern,
+  Transport,
+  type MicroserviceOptions,
+} from '@nestjs/microservices';
+import { WsAdapter } from '@nestjs/platform-ws';
+import { Test } from '@nestjs/testing';
+import { MessageBody, SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
+import { graphql, GraphQLNonNull, GraphQLObjectType, GraphQLSchema, GraphQLString } from 'graphql';
+import {
+  Locked,
+  LockExpiredError,
+  LockLostError,
+  LockTakenError,
+  NoQuorumError,
+  RedlockClosedError,
+  RedlockModule,
+  RedlockService,
+} from 'nestjs-locked';
+import { concat, lastValueFrom, of, throwError, type Observable } from 'rxjs';
+import WebSocket from 'ws';
+
+import { afterTest, Log, startModule, startServer, threeNodes } from './support/applications.js';
+import { breakableNodes } from './support/breakable-node.js';
+import { rejection } from './support/events.js';
+
+const details = {
+  resources: ['account:42'],
+  votes: [{ node: 'redis://10.0.0.1', vote: 'none', message: '' }],
+} as const;
+const failures: Record<string, Error> = {
+  noQuorum: new NoQuorumError('no quorum at redis://10.0.0.1', details),
+  expired: new LockExpiredError('expired', details),
+  closed: new RedlockClosedError('closed', details),
+  lost: new LockLostError('lost', { ...details, reason: 'expired' }),
+};
+
+@Injectable()
+class Deep {
+  @Locked('account:42', { wait: 0 })
+  async run(): Promise<string> {
+    return 'done';
+  }
+}
+
+@Controller()
+class Endpoints {
+  readonly deep: Deep;
+  constructor(deep: Deep) {
+    this.deep = deep;
+  }
+
+  @Get('locked')
+  @MessagePattern('locked')
+  @Locked('account:42', { wait: 0 })
+  async locked(): Promise<string> {
+    return 'done';
+  }
+
+  @Get('deep')
+  @MessagePattern('deep')
+  async deeper(): Promise<string> {
+    return this.deep.run();
+  }
+
+  @Get('failing/:how')
+  async failing(@Param('how') how: string): Promise<void> {
+    throw failures[how] ?? new Error(how);
+  }
+
+  @Sse('events')
+  events(): Observable<MessageEvent> {
+    return concat(
+      of({ data: 'one' }),
+      throwError(() => failures.expired),
+    );
+  }
+
+  @Get('nested')
+  @Locked('nested')
+  async nested(): Promise<void> {
+    await this.nested();
+  }
+}
+
+async function get(url: string, path: string) {
+  const response = await fetch(url + path);
+  return {
+    status: response.status,
+    retryAfter: response.headers.get('retry-after'),
+    body: await response.json(),
+  };
+}
+
+describe('over HTTP', () => {
+  it.each(['/locked', '/deep'])('a taken lock is 423 with Retry-After: %s', async (path) => {
+    const { url, application } = await startServer({ controllers: [Endpoints], providers: [Deep] });
+    const redlock = application.get(RedlockService);
+
+    const answer = await redlock.using('account:42', { ttl: 5_000 }, () => get(url, path));
+
+    expect(answer).toEqual({
+      status: 423,
+      // The ttl of 5 s, less what the request took.
+      retryAfter: expect.stringMatching(/^[45]$/),
+      body: {
+        statusCode: 423,
+        message: 'The resource is locked by another call',
+        error: 'LOCK_TAKEN',
+      },
+    });
+  });
+
+  it('nodes that are down are 503 with Retry-After', async () => {
+    const nodes = breakableNodes();
+    const { url } = await startServer(
+      { controllers: [Endpoints], providers: [Deep] },
+      { wait: 0 },
+      nodes,
+    );
+    for (const node of nodes) node.isDown = true;
+
+    expect(await get(url, '/locked')).toMatchObject({
+      status: 503,
+      retryAfter: '1',
+      body: { statusCode: 503, error: 'NO_QUORUM' },
+    });
+  });
+
+  it.each([
+    ['noQuorum', 503, '1', 'NO_QUORUM'],
+    ['expired', 503, '1', 'LOCK_EXPIRED'],
+    ['closed', 503, '1', 'REDLOCK_CLOSED'],
+    ['lost', 500, null, 'LOCK_LOST'],
+  ])('%s is %i, and tells nothing of resources and nodes', async (how, status, after, error) => {
+    const { url } = await startServer({ controllers: [Endpoints], providers: [Deep] });
+
+    const { body, ...answer } = await get(url, `/failing/${how}`);
+
+    expect(answer).toEqual({ status, retryAfter: after });
+    expect(body).toMatchObject({ statusCode: status, error });
+    expect(JSON.stringify(body)).not.toMatch(/account:42|10\.0\.0\.1/);
+  });
+
+  it('a nested acquisition is a 500 that Nest logs, as any other bug', async () => {
+    const log = new Log();
+    const { url } = await startServer(
+      { controllers: [Endpoints], providers: [Deep] },
+      {},
+      threeNodes(),
+      log,
+    );
+
+    expect(await get(url, '/nested')).toMatchObject({
+      status: 500,
+      body: { message: 'Internal server error' },
+    });
+    expect(log.lines.some((line) => String(line[1]).includes('LockReentryError'))).toBe(true);
+  });
+
+  it('an error after the response has begun sets no header any more', async () => {
+    const { url } = await startServer({ controllers: [Endpoints], providers: [Deep] });
+
+    const events = await (await fetch(`${url}/events`)).text();
+
+    expect(events).toContain('data: one');
+    expect(events).toContain('event: error');
+    expect(events).toContain('Locks are not available at the moment');
+  });
+
+  it('statuses are as the module says', async () => {
+    const httpStatus = { taken: 409, unavailable: 502, lost: 599 };
+    const { url, application } = await startServer(
+      { controllers: [Endpoints], providers: [Deep] },
+      { httpStatus },
+    );
+    const redlock = application.get(RedlockService);
+
+    const taken = await redlock.using('account:42', () => get(url, '/locked'));
+
+    expect(taken).toMatchObject({ status: 409, body: { statusCode: 409 } });
+    expect(await get(url, '/failing/expired')).toMatchObject({ status: 502 });
+    expect(await get(url, '/failing/lost')).toMatchObject({ status: 599 });
+  });
+
+  it('a filter of the application sees the original as the cause, and other errors as they are', async () => {
+    const caught: unknown[] = [];
+    @Catch()
+    class Filter implements ExceptionFilter {
+      catch(exception: HttpException, host: ArgumentsHost): void {
+        caught.push(exception);
+        host.switchToHttp().getResponse<{ json(body: unknown): void }>().json({});
+      }
+    }
+    const { url } = await startServer({
+      controllers: [Endpoints],
+      providers: [Deep, { provide: APP_FILTER, useClass: Filter }],
+    });
+    const own = (failures.own = new Error('own'));
+
+    await get(url, '/failing/expired');
+    await get(url, '/failing/own');
+
+    expect(caught).toEqual([expect.objectContaining({ cause: failures.expired }), own]);
+    expect(caught[1]).toBe(own);
+  });
+
+  it('with the interceptor off lock errors are as any other', async () => {
+    const { url } = await startServer(
+      { controllers: [Endpoints], providers: [Deep] },
+      { interceptor: false },
+    );
+
+    expect((await get(url, '/failing/expired')).status).toBe(500);
+  });
+});
+
+describe('over a microservice', () => {
+  const caught: unknown[] = [];
+  @Catch()
+  class Filter extends BaseRpcExceptionFilter {
+    override catch(exception: unknown, host: ArgumentsHost) {
+      caught.push(exception);
+      return super.catch(exception, host);
+    }
+  }
+
+  async function ask(pattern: string): Promise<unknown> {
+    const module = await Test.createTestingModule({
+      imports: [RedlockModule.forRoot(threeNodes())],
+      controllers: [Endpoints],
+      providers: [Deep, { provide: APP_FILTER, useClass: Filter }],
+    })
+      .setLogger(new Log())
+      .compile();
+    const service = module.createNestMicroservice<MicroserviceOptions>({
+      transport: Transport.TCP,
+      options: { port: 0, host: '127.0.0.1' },
+    });
+    await service.listen();
+    afterTest(() => service.close());
+    const { port } = service.unwrap<{ address(): AddressInfo }>().address();
+    const client = ClientProxyFactory.create({
+      transport: Transport.TCP,
+      options: { port, host: '127.0.0.1' },
+    });
+    afterTest(async () => void client.close());
+
+    const send = (): Promise<unknown> => lastValueFrom(client.send(pattern, {}));
+    expect(await send()).toBe('done');
+    return service.get(RedlockService).using('account:42', { ttl: 5_000 }, () => rejection(send()));
+  }
+
+  it.each(['locked', 'deep'])('a taken lock is an RpcException: %s', async (pattern) => {
+    expect(await ask(pattern)).toEqual({
+      status: 'error',
+      message: 'The resource is locked by another call',
+      code: 'LOCK_TAKEN',
+      retryAfter: expect.any(Number),
+    });
+    expect(caught.pop()).toMatchObject({ cause: { code: 'LOCK_TAKEN' } });
+  });
+});
+
+describe('over a WebSocket', () => {
+  @WebSocketGateway()
+  class Gateway {
+    @SubscribeMessage('run')
+    @Locked((id: string) => `account:${id}`, { wait: 0 })
+    async run(@MessageBody() _id: string): Promise<unknown> {
+      return { event: 'ran', data: 'done' };
+    }
+  }
+
+  it('a taken lock is a WsException', async () => {
+    const module = await Test.createTestingModule({
+      imports: [RedlockModule.forRoot(threeNodes())],
+      providers: [Gateway],
+    })
+      .setLogger(new Log())
+      .compile();
+    const application: INestApplication = module.createNestApplication();
+    application.useWebSocketAdapter(new WsAdapter(application));
+    await application.listen(0, '127.0.0.1');
+    afterTest(() => application.close());
+    const socket = new WebSocket((await application.getUrl()).replace('http', 'ws'));
+    await new Promise((resolve) => socket.once('open', resolve));
+    const ask = (): Promise<unknown> =>
+      new Promise((resolve) => {
+        socket.once('message', (data: Buffer) => {
+          resolve(JSON.parse(data.toString()) as unknown);
+        });
+        socket.send(JSON.stringify({ event: 'run', data: '42' }));
+      });
+
+    const free = await ask();
+    const taken = await application
+      .get(RedlockService)
+      .using('account:42', { ttl: 5_000 }, () => ask());
+    socket.terminate();
+
+    expect(free).toEqual({ event: 'ran', data: 'done' });
+    expect(taken).toEqual({
+      event: 'exception',
+      data: {
+        status: 'error',
+        message: 'The resource is locked by another call',
+        code: 'LOCK_TAKEN',
+        retryAfter: expect.any(Number),
+      },
+    });
+  });
+});
+
+describe('in GraphQL', () => {
+  @Injectable()
+  class Resolver {
+    @Locked('account:42', { wait: 0 })
+    async name(): Promise<string> {
+      return 'done';
+    }
+  }
+
+  // What @nestjs/graphql, and others like it, do for each resolver.
+  async function start(contextType: string) {
+    const module = await startModule({ providers: [Resolver] });
+    const resolver = module.get(Resolver);
+    const none = undefined;
+    const resolve = module
+      .get(ExternalContextCreator)
+      .create(resolver, resolver.name, 'name', none, none, none, none, none, contextType);
+    return { module, resolve: (): Promise<unknown> => resolve() as Promise<unknown> };
+  }
+
+  it('a taken lock is an error with extensions.code', async () => {
+    const { module, resolve } = await start('graphql');
+    const type = new GraphQLNonNull(GraphQLString);
+    const query = new GraphQLObjectType({ name: 'Query', fields: { name: { type, resolve } } });
+    const schema = new GraphQLSchema({ query });
+    const ask = () => graphql({ schema, source: '{ name }' });
+
+    const free = await ask();
+    // By hand: a resolver in the same async context would be a nested acquisition.
+    await using lock = await module.get(RedlockService).acquire('account:42', 5_000);
+    const taken = await ask();
+
+    expect(lock.isValid).toBe(true);
+    expect(free.data).toEqual({ name: 'done' });
+    expect(taken.errors?.[0]?.toJSON()).toMatchObject({
+      message: 'The resource is locked by another call',
+      extensions: { code: 'LOCK_TAKEN', retryAfter: expect.any(Number) },
+    });
+    expect(taken.errors?.[0]?.originalError).toMatchObject({ cause: { code: 'LOCK_TAKEN' } });
+  });
+
+  it('or any other transport without an error kind known here: the error stays as it is', async () => {
+    const { module, resolve } = await start('necord');
+    await using lock = await module.get(RedlockService).acquire('account:42', 5_000);
+
+    expect(lock.isValid).toBe(true);
+    expect(await rejection(resolve())).toBeInstanceOf(LockTakenError);
+  });
+});
