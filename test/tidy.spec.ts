@@ -1,0 +1,104 @@
+// The code base's own rules, where no linter says them.
+import { readdirSync, readFileSync } from 'node:fs';
+import { basename, join, sep } from 'node:path';
+
+import { describe, expect, it } from '@jest/globals';
+
+const root = join(import.meta.dirname, '..');
+
+describe('the library', () => {
+  const sources = filesBelow('lib').filter((file) => file.endsWith('.ts'));
+
+  it.each(sources)('%s is a kebab-case file of at most 300 lines of 100 columns', (file) => {
+    const lines = read(file).trimEnd().split('\n');
+
+    expect(basename(file)).toMatch(/^[a-z0-9]+([.-][a-z0-9]+)*\.ts$/);
+    expect(lines.length).toBeLessThanOrEqual(300);
+    expect(lines.filter((line) => line.length > 100)).toEqual([]);
+  });
+
+  it.each(sources)('%s takes time, timers and randomness from the environment alone', (file) => {
+    const nondeterminism =
+      /\bDate\.|new Date\b|performance\.|\bset(Timeout|Interval|Immediate)\(|Math\.random|hrtime/;
+
+    const isTheSeam = file === 'lib/core/environment.ts';
+
+    expect(isTheSeam || !nondeterminism.test(withoutComments(read(file)))).toBe(true);
+  });
+
+  it.each(sources)('%s imports from its own layer and those below', (file) => {
+    const layers = ['core', 'nodes', 'nest'];
+    const layer = layers.indexOf(file.split('/')[1] ?? '');
+    const imported = [...read(file).matchAll(/from '\.\.\/(\w+)\//g)].map(([, name]) => name ?? '');
+
+    const isTheIndex = file === 'lib/index.ts';
+
+    expect(isTheIndex || imported.every((name) => layers.indexOf(name) < layer)).toBe(true);
+  });
+
+  it.each(sources)('%s leaves nothing for later', (file) => {
+    expect(read(file)).not.toMatch(/TODO|FIXME|XXX|@ts-ignore|@ts-expect-error/);
+  });
+
+  it('has every file in ARCHITECTURE.md', () => {
+    const architecture = read('ARCHITECTURE.md');
+
+    expect(sources.filter((file) => !architecture.includes(basename(file)))).toEqual([]);
+  });
+
+  it('has no file that ARCHITECTURE.md names and that is gone', () => {
+    const named = [...read('ARCHITECTURE.md').matchAll(/`([a-z0-9.-]+\.ts)`/g)];
+    const existing = [...sources, ...filesBelow('test')].map((file) => basename(file));
+
+    expect(named.map(([, name]) => name).filter((name) => !existing.includes(name ?? ''))).toEqual(
+      [],
+    );
+  });
+});
+
+describe('the tests', () => {
+  const specs = [...filesBelow('test'), ...filesBelow('sample-app')].filter((file) =>
+    file.endsWith('.spec.ts'),
+  );
+
+  it.each(specs)('%s runs all of its cases', (file) => {
+    expect(read(file)).not.toMatch(/\b(it|test|describe)\.(skip|only|todo)\b|\bx(it|describe)\(/);
+  });
+
+  it.each(specs)('%s states facts', (file) => {
+    const names = [...read(file).matchAll(/\bit(?:\.each\([^)]*\))?\(\s*['"`](.*?)['"`],/g)];
+
+    expect(names.map(([, name]) => name).filter((name) => /\bshould\b/.test(name ?? ''))).toEqual(
+      [],
+    );
+  });
+});
+
+describe('the documents', () => {
+  it.each(['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'CHANGELOG.md'])(
+    '%s links to files that exist',
+    (file) => {
+      const links = [...read(file).matchAll(/\]\((?!https?:|#)([^)#]+)/g)].map(([, to]) => to ?? '');
+
+      for (const link of links) expect(() => readdirOrRead(link)).not.toThrow();
+    },
+  );
+});
+
+function filesBelow(folder: string): string[] {
+  return readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).map(
+    (name) => `${folder}/${name.split(sep).join('/')}`,
+  );
+}
+
+function read(file: string): string {
+  return readFileSync(join(root, file), 'utf8');
+}
+
+function readdirOrRead(path: string): unknown {
+  return path.endsWith('/') ? readdirSync(join(root, path)) : read(path);
+}
+
+function withoutComments(source: string): string {
+  return source.replace(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, '');
+}
