@@ -80,7 +80,9 @@ function valueOf(stated: string): unknown {
 
 // Each snippet is a file of its own beside lib/, seen by the compiler alone.
 function typeErrors(snippets: readonly string[]): string[] {
-  const { config } = ts.readConfigFile(join(root, 'tsconfig.json'), (file) => ts.sys.readFile(file));
+  const { config } = ts.readConfigFile(join(root, 'tsconfig.json'), (file) =>
+    ts.sys.readFile(file),
+  );
   const { options } = ts.parseJsonConfigFileContent(config, ts.sys, root);
   const files = new Map(
     snippets.map((code, index) => [join(root, `snippet-${index}.ts`), completed(code)]),

@@ -78,7 +78,9 @@ describe('the documents', () => {
   it.each(['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'CHANGELOG.md'])(
     '%s links to files that exist',
     (file) => {
-      const links = [...read(file).matchAll(/\]\((?!https?:|#)([^)#]+)/g)].map(([, to]) => to ?? '');
+      const links = [...read(file).matchAll(/\]\((?!https?:|#)([^)#]+)/g)].map(
+        ([, to]) => to ?? '',
+      );
 
       for (const link of links) expect(() => readdirOrRead(link)).not.toThrow();
     },
