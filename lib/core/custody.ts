@@ -17,16 +17,18 @@ interface Charge {
   readonly care: Care;
 }
 
+interface Retention {
+  readonly until: Milliseconds;
+  readonly timer: TimerHandle;
+}
+
 /** Looks after all locks of one `Redlock` from the grant to the release. */
 export class Custody {
   readonly #context: AcquisitionContext;
   readonly #watchdog: Watchdog;
   readonly #charges = new Map<Lock, Charge>();
   /** Locks kept by `holdAtLeast` although their body has ended, and the timers of their release. */
-  readonly #retained = new Map<
-    Holding,
-    { readonly until: Milliseconds; readonly timer: TimerHandle }
-  >();
+  readonly #retained = new Map<Holding, Retention>();
   #onIdle: (() => void) | null = null;
   #closing: Promise<void> | null = null;
 
@@ -131,7 +133,8 @@ export class Custody {
     await this.#untilIdle(options.shutdownTimeout);
     for (const { holding } of [...this.#charges.values()]) holding.lose('closed');
     await this.#untilIdle(ABORT_GRACE);
-    await Promise.all([...this.#retained.keys()].map((holding) => this.#leave(holding)));
+    const retained = [...this.#retained];
+    await Promise.all(retained.map(([holding, kept]) => this.#leave(holding, kept)));
   }
 
   #untilIdle(limit: Milliseconds): Promise<void> {
@@ -152,10 +155,8 @@ export class Custody {
   }
 
   // Gives the nodes the time that is left of `holdAtLeast`, as far as a ttl reaches, and goes.
-  async #leave(holding: Holding): Promise<void> {
+  async #leave(holding: Holding, kept: Retention): Promise<void> {
     const { environment, options } = this.#context;
-    const kept = this.#retained.get(holding);
-    if (kept === undefined) return;
     const left = Math.ceil(kept.until - environment.now());
     if (left <= 0 || !holding.isHeld()) {
       await holding.release();

@@ -79,7 +79,7 @@ export class Lock implements AsyncDisposable {
   }
 
   /**
-   * Gives the lock `ttl` ms anew, by default as many as it was acquired with. Where it rejects
+   * Gives the lock `ttl` ms anew, by default as many as it was given last. Where it rejects
    * with a `NoQuorumError` the lock is still held for what remained of it.
    * @throws LockLostError where the lock is not held any more, or `maxHold` is over.
    * @throws NoQuorumError where too few nodes extended it within the node timeout.

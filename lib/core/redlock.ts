@@ -6,7 +6,7 @@ import { inspectResource } from './inspection.js';
 import { silentObserver } from './observer.js';
 import { resolveAcquire, resolveOptions } from './options.js';
 import { majorityOf } from './quorum.js';
-import { describe, normalizeResources } from './resources.js';
+import { checkResource, describe, normalizeResources } from './resources.js';
 import { TokenSource } from './fencing.js';
 import { Custody } from './custody.js';
 import { WaitingRoom } from './waiting.js';
@@ -56,10 +56,13 @@ export class Redlock {
   readonly #context: AcquisitionContext;
   readonly #custody: Custody;
 
-  /** @throws TypeError, RangeError for wrong options, or no nodes. */
+  /** @throws TypeError, RangeError for wrong options, for no nodes, or for one twice. */
   constructor(nodes: readonly LockNode[], options: RedlockOptions = {}, ports: RedlockPorts = {}) {
     if (nodes.length === 0) {
       throw new RangeError('Expected nodes to name at least one node, got an empty array');
+    }
+    if (new Set(nodes).size < nodes.length) {
+      throw new RangeError('Expected nodes to be distinct, got the same node twice');
     }
     const environment = ports.environment ?? systemEnvironment;
     const process = environment.randomId();
@@ -151,8 +154,7 @@ export class Redlock {
    * @throws TypeError, RangeError for a bad name.
    */
   async inspect(resource: string): Promise<ResourceState> {
-    const [name = resource] = normalizeResources(resource, 'resource');
-    return inspectResource(this.#context, name);
+    return inspectResource(this.#context, checkResource(resource, 'resource'));
   }
 
   /** How things are, as last heard; asks no node. */

@@ -13,15 +13,19 @@ export function normalizeResources(input: unknown, origin = 'resources'): readon
     throw new TypeError(`Expected ${origin} to name at least one resource, got an empty array`);
   }
   // Not `map`, which passes over the holes of a sparse array.
-  const resources = Array.from(names, (name) => checkResource(name, origin));
+  const resources = Array.from(names, (name) =>
+    checkResource(name, origin, 'a non-empty string or an array of them'),
+  );
   return resources.length === 1 ? resources : [...new Set(resources)].sort();
 }
 
-function checkResource(name: unknown, origin: string): string {
+/**
+ * Checks one name of what is to be locked; `origin` names its source in errors.
+ * @throws TypeError, RangeError as {@link normalizeResources}.
+ */
+export function checkResource(name: unknown, origin: string, form = 'a non-empty string'): string {
   if (typeof name !== 'string' || name === '') {
-    throw new TypeError(
-      `Expected ${origin} to be a non-empty string or an array of them, got ${describe(name)}`,
-    );
+    throw new TypeError(`Expected ${origin} to be ${form}, got ${describe(name)}`);
   }
   if (name.startsWith(RESERVED_PREFIX)) {
     throw new RangeError(

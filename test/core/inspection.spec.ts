@@ -5,6 +5,15 @@ import { setScene } from './scene.js';
 const ttl = 10_000;
 
 describe('inspect', () => {
+  it('asks for one resource, not for several', async () => {
+    const { redlock } = setScene();
+    const several: unknown = ['a', 'b'];
+
+    await expect(redlock.inspect(several as string)).rejects.toThrow(
+      new TypeError('Expected resource to be a non-empty string, got an array'),
+    );
+  });
+
   it('tells that a resource is free', async () => {
     const { redlock, environment, until } = setScene();
 

@@ -14,6 +14,14 @@ describe('a Redlock', () => {
     );
   });
 
+  it('refuses the same node twice, which would vote twice', () => {
+    const { nodes } = setScene();
+
+    expect(() => new Redlock([...nodes, ...nodes.slice(0, 1)])).toThrow(
+      new RangeError('Expected nodes to be distinct, got the same node twice'),
+    );
+  });
+
   it('needs neither options nor surroundings', async () => {
     const { nodes } = setScene();
 

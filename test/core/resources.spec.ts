@@ -74,7 +74,7 @@ describe('a bad resource', () => {
     const { redlock, rejection } = setScene();
 
     expect(await rejection(redlock.inspect(''))).toEqual(
-      new TypeError('Expected resource to be a non-empty string or an array of them, got ""'),
+      new TypeError('Expected resource to be a non-empty string, got ""'),
     );
   });
 });
