@@ -287,6 +287,18 @@ describe('app.close() (field defect 21)', () => {
     expect(await body).toMatchObject({ code: 'LOCK_LOST', reason: 'closed' });
   });
 
+  it('closes the connections that were made for it', async () => {
+    const sockets = new Set<Socket>();
+    const port = await startRedis(sockets, () => {});
+    const imports = [RedlockModule.forRoot([`redis://127.0.0.1:${port}`])];
+    const module = await startPlain({ imports });
+    expect(sockets.size).toBeGreaterThan(0);
+
+    await module.close();
+
+    while (sockets.size > 0) await turn();
+  });
+
   it('closes every domain, and locks still work in the hooks before', async () => {
     const seen: unknown[] = [];
     @Injectable()
