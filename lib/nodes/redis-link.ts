@@ -4,16 +4,11 @@ import type { FailedAnswer, World } from '../core/lock-node.js';
 import type { Milliseconds } from '../core/units.js';
 import type { NodeHealth } from './node-health.js';
 import { factsOf, judge, type ClockReading, type NodePeers } from './redis-audit.js';
-import { RedisConnection, type ConnectionListener, type OnReply } from './redis-connection.js';
-import { isReadOnly, isUnknownScript, lostOutcome, unsentOutcome } from './redis-outcomes.js';
-import {
-  certifyArguments,
-  readCertified,
-  scripts,
-  type Certified,
-  type RedisScript,
-  type ScriptArguments,
-} from './redis-scripts.js';
+import type { SendScript } from './redis-batch.js';
+import { RedisConnection, type ConnectionListener } from './redis-connection.js';
+import { isReadOnly, lostOutcome, unsentOutcome } from './redis-outcomes.js';
+import { readCertified, type Certified } from './redis-replies.js';
+import { certifyArguments, scripts } from './redis-scripts.js';
 import type { RedisTarget } from './redis-target.js';
 
 /** What a link needs to know. */
@@ -58,28 +53,15 @@ export class RedisLink implements ConnectionListener {
     return null;
   }
 
-  /**
-   * Runs a script. Where the server does not know it, its text is sent once, on the same
-   * connection, unless `isSettled`: an acquisition that ran after its release would be a ghost.
-   */
-  run(
-    connection: RedisConnection,
-    script: RedisScript,
-    args: ScriptArguments,
-    isSettled: () => boolean,
-    onReply: OnReply,
-  ): void {
-    const finish: OnReply = (failure, reply) => {
+  /** Sends a script, by its hash or with its text, and looks after the answer. */
+  readonly send: SendScript = (connection, command, script, args, onReply) => {
+    const name = command === 'eval' ? script.text : script.sha;
+    connection.call(command, [name, ...args], (failure, reply) => {
       onReply(failure, reply);
       this.#onAnswer(connection, failure);
-    };
-    connection.call('evalsha', [script.sha, ...args], (failure, reply) => {
-      const isRepeated = failure !== null && isUnknownScript(failure) && !isSettled();
-      if (isRepeated) connection.call('eval', [script.text, ...args], finish);
-      else finish(failure, reply);
     });
     this.#timer ??= this.#startWatch(this.#settings.suspendAfter);
-  }
+  };
 
   /** Sends what was written before, waits `limit` ms for its answers, and ends for good. */
   async close(limit: Milliseconds): Promise<void> {
@@ -118,7 +100,8 @@ export class RedisLink implements ConnectionListener {
       clock = { offset, error };
     });
     // Where this is not allowed, NOSCRIPT is the answer to the first use.
-    for (const { text } of [scripts.acquire, scripts.extend, scripts.release, scripts.inspect]) {
+    const { acquire, extend, release, batch } = scripts;
+    for (const { text } of [acquire, extend, release, batch]) {
       connection.call('script', ['load', text], () => undefined);
     }
     connection.call('info', [], (failure, reply) => {

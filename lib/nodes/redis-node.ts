@@ -17,17 +17,10 @@ import { NodeHealth } from './node-health.js';
 import { PendingReleases, type PendingRelease } from './pending-releases.js';
 import type { NodePeers } from './redis-audit.js';
 import type { OnReply, RedisConnection } from './redis-connection.js';
+import { RedisBatch } from './redis-batch.js';
 import { RedisLink } from './redis-link.js';
-import {
-  inspectArguments,
-  ownerArguments,
-  readAcquired,
-  readExtended,
-  readInspected,
-  readReleased,
-  scripts,
-  type RedisScript,
-} from './redis-scripts.js';
+import { readAcquired, readExtended, readInspected, readReleased } from './redis-replies.js';
+import { inspectArguments, scripts } from './redis-scripts.js';
 import type { RedisTarget } from './redis-target.js';
 
 /** What a {@link RedisNode} needs beside its server. */
@@ -48,18 +41,17 @@ export interface RedisNodeSettings {
  */
 export class RedisNode implements LockNode {
   readonly name: string;
-  readonly #isPersistent: boolean;
   readonly #health: NodeHealth;
   readonly #releases: PendingReleases<RedisConnection>;
   readonly #link: RedisLink;
   readonly #closeTimeout: Milliseconds;
+  readonly #batch: RedisBatch;
   #closing: Promise<void> | null = null;
 
   constructor(target: RedisTarget, settings: RedisNodeSettings) {
     const { environment, isPersistent, observer, options, peers } = settings;
     const nodeTimeout = nodeTimeoutOf(options, options.ttl);
     this.name = target.name;
-    this.#isPersistent = isPersistent;
     this.#closeTimeout = nodeTimeout;
     this.#health = new NodeHealth(target.name, environment, observer);
     this.#releases = new PendingReleases(environment);
@@ -74,10 +66,11 @@ export class RedisNode implements LockNode {
       peers,
       onUsable: (connection) => this.#sendPending(connection),
     });
+    this.#batch = new RedisBatch(isPersistent, this.#link.send);
   }
 
   acquire(request: OwnerRequest, onAnswer: (answer: AcquireAnswer) => void): void {
-    this.#askForOwner(scripts.acquire, request, (failure, reply) => {
+    this.#askForOwner('acquire', request, (failure, reply) => {
       const answer = failure ?? readAcquired(reply);
       if ('nodeTime' in answer && answer.nodeTime > 0) this.#health.heard(answer.nodeTime);
       if (answer.vote === 'quarantined') this.#health.quarantined(answer.remaining);
@@ -86,7 +79,7 @@ export class RedisNode implements LockNode {
   }
 
   extend(request: OwnerRequest, onAnswer: (answer: ExtendAnswer) => void): void {
-    this.#askForOwner(scripts.extend, request, (failure, reply) =>
+    this.#askForOwner('extend', request, (failure, reply) =>
       onAnswer(failure ?? readExtended(reply)),
     );
   }
@@ -104,8 +97,10 @@ export class RedisNode implements LockNode {
       this.#answerUnsent(onAnswer);
       return;
     }
+    // In the order of the calls; with its text: it is too rare to be kept by the server.
+    this.#batch.flush();
     const args = inspectArguments(world, resource);
-    this.#link.run(connection, scripts.inspect, args, never, (failure, reply) =>
+    this.#link.send(connection, 'eval', scripts.inspect, args, (failure, reply) =>
       onAnswer(failure ?? readInspected(reply)),
     );
   }
@@ -124,19 +119,19 @@ export class RedisNode implements LockNode {
    * What is still unanswered then fails; later operations fail at once.
    */
   close(): Promise<void> {
+    this.#batch.flush();
     this.#closing ??= this.#link.close(this.#closeTimeout).then(() => this.#health.close());
     return this.#closing;
   }
 
-  #askForOwner(script: RedisScript, request: OwnerRequest, onReply: OnReply): void {
+  #askForOwner(name: 'acquire' | 'extend', request: OwnerRequest, onReply: OnReply): void {
     const connection = this.#link.usable();
     if (connection === null) {
       this.#answerUnsent((failure) => onReply(failure, null));
       return;
     }
     const isReleased = (): boolean => this.#releases.has(request.ownerId);
-    const args = ownerArguments(request, this.#isPersistent);
-    this.#link.run(connection, script, args, isReleased, onReply);
+    this.#batch.add(connection, { name, request, isSettled: isReleased, onReply });
   }
 
   #sendRelease(
@@ -145,12 +140,13 @@ export class RedisNode implements LockNode {
     onAnswer: (answer: ReleaseAnswer) => void,
   ): void {
     release.sentOn = connection;
-    const args = ownerArguments(release.request, this.#isPersistent);
-    this.#link.run(connection, scripts.release, args, never, (failure, reply) => {
+    const onReply: OnReply = (failure, reply) => {
       const answer = failure ?? readReleased(reply);
       if (answer.vote === 'done') this.#releases.confirm(release);
       onAnswer(answer);
-    });
+    };
+    const { request } = release;
+    this.#batch.add(connection, { name: 'release', request, isSettled: never, onReply });
   }
 
   // Who asked for them was answered long ago.

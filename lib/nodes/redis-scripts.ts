@@ -1,4 +1,4 @@
-// The Lua texts that run on a Redis node, and what their replies mean.
+// The Lua texts that run on a Redis node, and what they are called with.
 //
 // Each operation is a Lua function over a slice of KEYS, so that a script may run one of them or
 // many in a loop. The order of writes matters: Redis refuses a script for want of memory, of
@@ -8,16 +8,7 @@
 // eslint-disable-next-line no-restricted-imports -- a hash of constants, no randomness
 import { createHash } from 'node:crypto';
 
-import type {
-  AcquireAnswer,
-  ExtendAnswer,
-  FailedAnswer,
-  InspectAnswer,
-  OwnerRequest,
-  ReleaseAnswer,
-  World,
-} from '../core/lock-node.js';
-import type { Microseconds, Milliseconds } from '../core/units.js';
+import type { OwnerRequest, World } from '../core/lock-node.js';
 
 /** A script, and the name under which a server keeps it. */
 export interface RedisScript {
@@ -183,6 +174,29 @@ return counted(answer, uncounted)`),
   release: script(`${WORLD}${RELEASE}
 return release(${ONE})`),
 
+  /**
+   * Many operations, in order and independent of each other: one that fails answers for itself.
+   * ARGV, after the world's: for each its name, owner, token, ttl, count. Redis would end the
+   * whole script with the first error, and nobody would learn what those before it had done.
+   */
+  batch: script(`${WORLD}${CERTIFICATE}${ACQUIRE}${EXTEND}${RELEASE}
+local operations = {acquire = acquire, extend = extend, release = release}
+local uncounted, certificate = readCertificate()
+local answers, first = {}, 2
+for i = 5, #ARGV, 5 do
+  local count = tonumber(ARGV[i + 4])
+  local isDone, answer =
+    pcall(operations[ARGV[i]], first, count, ARGV[i + 1], ARGV[i + 2], ARGV[i + 3])
+  if isDone then
+    answers[#answers + 1] = counted(answer, uncounted)
+  else
+    answers[#answers + 1] = {'error', type(answer) == 'table' and answer.err or answer}
+  end
+  first = first + count * (isFenced and 2 or 1)
+end
+writeCertificate(certificate)
+return answers`),
+
   inspect: script(`return {redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1])}`),
 
   certify: script(`${WORLD}${CERTIFICATE}
@@ -197,11 +211,29 @@ export type ScriptArguments = readonly (string | number)[];
 
 /** The arguments of `acquire`, `extend` and `release`. */
 export function ownerArguments(request: OwnerRequest, isPersistent: boolean): ScriptArguments {
-  const { world, resources, ownerId, token, ttl } = request;
-  const locks = resources.map((resource) => lockKey(world, resource));
-  const fences = world.fencing ? resources.map((resource) => fenceKey(world, resource)) : [];
-  const keys = [certificateKey(world), ...locks, ...fences];
-  const own = [ownerId, token, ttl, resources.length];
+  const { world } = request;
+  const keys = [certificateKey(world), ...ownerKeys(request)];
+  return [keys.length, ...keys, ...worldArguments(world, isPersistent), ...ownArguments(request)];
+}
+
+/** An operation of a batch: a script's name, and what it is asked. */
+export interface BatchedOperation {
+  readonly name: 'acquire' | 'extend' | 'release';
+  readonly request: OwnerRequest;
+}
+
+/** The arguments of `batch`, for operations of one world. */
+export function batchArguments(
+  world: World,
+  operations: readonly BatchedOperation[],
+  isPersistent: boolean,
+): ScriptArguments {
+  const keys = [certificateKey(world)];
+  const own: (string | number)[] = [];
+  for (const { name, request } of operations) {
+    keys.push(...ownerKeys(request));
+    own.push(name, ...ownArguments(request));
+  }
   return [keys.length, ...keys, ...worldArguments(world, isPersistent), ...own];
 }
 
@@ -212,77 +244,23 @@ export function certifyArguments(world: World, isPersistent: boolean): ScriptArg
 
 /** The arguments of `inspect`. */
 export function inspectArguments(world: World, resource: string): ScriptArguments {
-  return [1, lockKey(world, resource)];
+  return [1, world.keyPrefix + resource];
 }
 
-/** What `certify` says. */
-export interface Certified {
-  readonly nodeTime: Microseconds;
-  /** For how long the node's votes do not count yet. */
-  readonly quarantineRemaining: Milliseconds;
-  /** False where scripts may not ask INFO, so that only the certificate's own age speaks. */
-  readonly isOriginKnown: boolean;
+// The locks, and with fencing as many fence records.
+function ownerKeys({ world, resources }: OwnerRequest): string[] {
+  const locks = resources.map((resource) => world.keyPrefix + resource);
+  if (!world.fencing) return locks;
+  return [...locks, ...resources.map((resource) => fenceKey(world, resource))];
 }
 
-/** Reads what `certify` answered. Null where it makes no sense. */
-export function readCertified(reply: unknown): Certified | null {
-  if (!Array.isArray(reply)) return null;
-  const [nodeTime, quarantineRemaining, origin] = reply as unknown[];
-  if (typeof nodeTime !== 'number' || typeof quarantineRemaining !== 'number') return null;
-  return { nodeTime, quarantineRemaining, isOriginKnown: origin === 1 };
-}
-
-/** Reads what `acquire` answered. */
-export function readAcquired(reply: unknown): AcquireAnswer {
-  const [vote, nodeTime, figure] = parts(reply);
-  if (vote === 'granted') return { vote, nodeTime };
-  if (vote === 'taken' || vote === 'quarantined') return { vote, remaining: figure };
-  if (vote === 'stale' || vote === 'ahead') {
-    return { vote: 'stale', isAhead: vote === 'ahead', low: figure, nodeTime };
-  }
-  return oddReply(reply);
-}
-
-/** Reads what `extend` answered. */
-export function readExtended(reply: unknown): ExtendAnswer {
-  const [vote] = parts(reply);
-  return vote === 'granted' || vote === 'quarantined' || vote === 'revoked'
-    ? { vote }
-    : oddReply(reply);
-}
-
-/** Reads what `release` answered. */
-export function readReleased(reply: unknown): ReleaseAnswer {
-  return parts(reply)[0] === 'done' ? { vote: 'done' } : oddReply(reply);
-}
-
-/** Reads what `inspect` answered. */
-export function readInspected(reply: unknown): InspectAnswer {
-  if (!Array.isArray(reply)) return oddReply(reply);
-  const [ownerId, remaining] = reply as unknown[];
-  if (ownerId === null) return { vote: 'found', ownerId, remaining: 0 };
-  if (typeof ownerId !== 'string' || typeof remaining !== 'number') return oddReply(reply);
-  return { vote: 'found', ownerId, remaining };
-}
-
-function parts(reply: unknown): readonly [string, number, number] {
-  if (!Array.isArray(reply)) return ['', 0, 0];
-  const [vote, nodeTime, figure] = reply as unknown[];
-  return [String(vote), Number(nodeTime ?? 0), Number(figure ?? 0)];
-}
-
-function oddReply(reply: unknown): FailedAnswer {
-  const message = `An odd reply: ${JSON.stringify(reply).slice(0, 80)}`;
-  return { vote: 'failed', mayHold: true, isMisconfiguration: false, message };
+function ownArguments({ ownerId, token, ttl, resources }: OwnerRequest): (string | number)[] {
+  return [ownerId, token, ttl, resources.length];
 }
 
 function worldArguments(world: World, isPersistent: boolean): (string | number)[] {
   const retention = world.fencing ? world.fenceRetention : 0;
   return [world.clockSkewMax, retention, world.quarantine, isPersistent ? '1' : '0'];
-}
-
-function lockKey(world: World, resource: string): string {
-  return world.keyPrefix + resource;
 }
 
 function fenceKey(world: World, resource: string): string {

@@ -3,15 +3,17 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/glo
 import { Redis } from 'ioredis';
 import type { AcquireAnswer, ExtendAnswer, OwnerRequest } from '../../lib/core/lock-node.js';
 import {
-  certifyArguments,
-  ownerArguments,
   readAcquired,
   readCertified,
   readExtended,
   readInspected,
   readReleased,
-  scripts,
   type Certified,
+} from '../../lib/nodes/redis-replies.js';
+import {
+  certifyArguments,
+  ownerArguments,
+  scripts,
   type RedisScript,
   type ScriptArguments,
 } from '../../lib/nodes/redis-scripts.js';

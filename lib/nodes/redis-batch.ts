@@ -1,0 +1,145 @@
+// Collects what one tick addresses to a node and sends it as one script call. Encoding a command
+// costs the client more than the lock itself; a lone operation goes as a script of its own.
+import type { FailedAnswer } from '../core/lock-node.js';
+import type { OnReply, RedisConnection } from './redis-connection.js';
+import { isReadOnly, isUnknownScript, outcomeOfError } from './redis-outcomes.js';
+import {
+  batchArguments,
+  ownerArguments,
+  scripts,
+  type BatchedOperation,
+  type RedisScript,
+  type ScriptArguments,
+} from './redis-scripts.js';
+
+/** An operation that waits for its tick to end. */
+export interface Operation extends BatchedOperation {
+  /**
+   * Whether nobody wants it any more. Asked only before it is sent a second time: an acquisition
+   * that ran after its release would be a ghost.
+   */
+  isSettled(): boolean;
+  readonly onReply: OnReply;
+}
+
+/** Sends a script to a connection, by its hash or with its text. */
+export type SendScript = (
+  connection: RedisConnection,
+  command: 'evalsha' | 'eval',
+  script: RedisScript,
+  args: ScriptArguments,
+  onReply: OnReply,
+) => void;
+
+/** The operations of the running tick, for one node. They take effect in the order of `add`. */
+export class RedisBatch {
+  readonly #send: SendScript;
+  readonly #isPersistent: boolean;
+  #operations: Operation[] = [];
+  #connection: RedisConnection | null = null;
+
+  constructor(isPersistent: boolean, send: SendScript) {
+    this.#isPersistent = isPersistent;
+    this.#send = send;
+  }
+
+  /** Sends an operation on `connection` when the tick has ended. */
+  add(connection: RedisConnection, operation: Operation): void {
+    // What was meant for another connection, or another world, goes first and by itself.
+    if (!this.#fits(connection, operation)) this.flush();
+    if (this.#operations.length === 0) {
+      this.#connection = connection;
+      // After the microtasks that run now: callers resumed by one reply ask again in one call.
+      process.nextTick(() => this.flush());
+    }
+    this.#operations.push(operation);
+  }
+
+  /** Sends what has been collected, in calls of at most 128 locks. */
+  flush(): void {
+    const operations = this.#operations;
+    const connection = this.#connection;
+    this.#operations = [];
+    if (connection === null) return;
+    let call: Operation[] = [];
+    let locks = 0;
+    for (const operation of operations) {
+      const { length } = operation.request.resources;
+      if (locks > 0 && locks + length > LOCKS_MAX) {
+        this.#sendCall(connection, 'evalsha', call);
+        call = [];
+        locks = 0;
+      }
+      call.push(operation);
+      locks += length;
+    }
+    this.#sendCall(connection, 'evalsha', call);
+  }
+
+  #fits(connection: RedisConnection, { request }: Operation): boolean {
+    const [first] = this.#operations;
+    if (first === undefined) return true;
+    return connection === this.#connection && request.world === first.request.world;
+  }
+
+  #sendCall(
+    connection: RedisConnection,
+    command: 'evalsha' | 'eval',
+    operations: readonly Operation[],
+  ): void {
+    const [first] = operations;
+    if (first === undefined) return;
+    const isLone = operations.length === 1;
+    const script = isLone ? scripts[first.name] : scripts.batch;
+    const args = isLone
+      ? ownerArguments(first.request, this.#isPersistent)
+      : batchArguments(first.request.world, operations, this.#isPersistent);
+    this.#send(connection, command, script, args, (failure, reply) => {
+      if (failure !== null && command === 'evalsha' && isUnknownScript(failure)) {
+        this.#sendAgain(connection, operations, failure);
+      } else if (failure !== null) {
+        for (const { onReply } of operations) onReply(failure, null);
+      } else {
+        answer(connection, operations, isLone ? [reply] : reply);
+      }
+    });
+  }
+
+  // The server does not know the script: nothing ran, so its text is sent once, on the same
+  // connection, for what is still wanted.
+  #sendAgain(
+    connection: RedisConnection,
+    operations: readonly Operation[],
+    failure: FailedAnswer,
+  ): void {
+    const wanted = operations.filter((operation) => !operation.isSettled());
+    this.#sendCall(connection, 'eval', wanted);
+    for (const operation of operations) {
+      if (!wanted.includes(operation)) operation.onReply(failure, null);
+    }
+  }
+}
+
+function answer(
+  connection: RedisConnection,
+  operations: readonly Operation[],
+  replies: unknown,
+): void {
+  const list: readonly unknown[] = Array.isArray(replies) ? replies : [];
+  operations.forEach(({ onReply }, index) => {
+    const reply = list[index];
+    const failure = failureOf(reply);
+    onReply(failure, failure === null ? (reply ?? null) : null);
+    // As when the whole call is refused for it: this connection will never write again.
+    if (failure !== null && isReadOnly(failure)) connection.end(failure);
+  });
+}
+
+// How the batch script tells of an operation that failed by itself.
+function failureOf(reply: unknown): FailedAnswer | null {
+  if (!Array.isArray(reply) || reply[0] !== 'error') return null;
+  return outcomeOfError(String(reply[1]));
+}
+
+/** Redis serves nobody else while a script runs: enough to save the encoding, no more. */
+const LOCKS_MAX = 128;

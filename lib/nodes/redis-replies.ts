@@ -1,0 +1,70 @@
+// What the scripts of redis-scripts.ts answer, as votes.
+import type {
+  AcquireAnswer,
+  ExtendAnswer,
+  FailedAnswer,
+  InspectAnswer,
+  ReleaseAnswer,
+} from '../core/lock-node.js';
+import type { Microseconds, Milliseconds } from '../core/units.js';
+
+/** What `certify` says. */
+export interface Certified {
+  readonly nodeTime: Microseconds;
+  /** For how long the node's votes do not count yet. */
+  readonly quarantineRemaining: Milliseconds;
+  /** False where scripts may not ask INFO, so that only the certificate's own age speaks. */
+  readonly isOriginKnown: boolean;
+}
+
+/** Reads what `certify` answered. Null where it makes no sense. */
+export function readCertified(reply: unknown): Certified | null {
+  if (!Array.isArray(reply)) return null;
+  const [nodeTime, quarantineRemaining, origin] = reply as unknown[];
+  if (typeof nodeTime !== 'number' || typeof quarantineRemaining !== 'number') return null;
+  return { nodeTime, quarantineRemaining, isOriginKnown: origin === 1 };
+}
+
+/** Reads what `acquire` answered. */
+export function readAcquired(reply: unknown): AcquireAnswer {
+  const [vote, nodeTime, figure] = parts(reply);
+  if (vote === 'granted') return { vote, nodeTime };
+  if (vote === 'taken' || vote === 'quarantined') return { vote, remaining: figure };
+  if (vote === 'stale' || vote === 'ahead') {
+    return { vote: 'stale', isAhead: vote === 'ahead', low: figure, nodeTime };
+  }
+  return oddReply(reply);
+}
+
+/** Reads what `extend` answered. */
+export function readExtended(reply: unknown): ExtendAnswer {
+  const [vote] = parts(reply);
+  return vote === 'granted' || vote === 'quarantined' || vote === 'revoked'
+    ? { vote }
+    : oddReply(reply);
+}
+
+/** Reads what `release` answered. */
+export function readReleased(reply: unknown): ReleaseAnswer {
+  return parts(reply)[0] === 'done' ? { vote: 'done' } : oddReply(reply);
+}
+
+/** Reads what `inspect` answered. */
+export function readInspected(reply: unknown): InspectAnswer {
+  if (!Array.isArray(reply)) return oddReply(reply);
+  const [ownerId, remaining] = reply as unknown[];
+  if (ownerId === null) return { vote: 'found', ownerId, remaining: 0 };
+  if (typeof ownerId !== 'string' || typeof remaining !== 'number') return oddReply(reply);
+  return { vote: 'found', ownerId, remaining };
+}
+
+function parts(reply: unknown): readonly [string, number, number] {
+  if (!Array.isArray(reply)) return ['', 0, 0];
+  const [vote, nodeTime, figure] = reply as unknown[];
+  return [String(vote), Number(nodeTime ?? 0), Number(figure ?? 0)];
+}
+
+function oddReply(reply: unknown): FailedAnswer {
+  const message = `An odd reply: ${JSON.stringify(reply).slice(0, 80)}`;
+  return { vote: 'failed', mayHold: true, isMisconfiguration: false, message };
+}

@@ -1,0 +1,244 @@
+// The operations of one tick, as one script call on a real server.
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+
+import {
+  acquire,
+  extend,
+  release,
+  requestFor,
+  testNodes,
+  worldOf,
+  type TestNodes,
+} from '../support/node-harness.js';
+import { startRedisServer, type RedisServer } from '../support/redis-servers.js';
+import { scripts } from '../../lib/nodes/redis-scripts.js';
+import type { LockNode, OwnerRequest } from '../../lib/core/lock-node.js';
+
+let server: RedisServer;
+let client: Redis;
+let nodes: TestNodes | null = null;
+
+beforeAll(async () => {
+  server = await startRedisServer();
+  client = new Redis(server.url);
+});
+
+afterEach(async () => {
+  await client.replicaof('NO', 'ONE');
+  await client.config('SET', 'maxmemory', '0');
+  await client.flushall();
+  await nodes?.close();
+  nodes = null;
+});
+
+afterAll(async () => {
+  await client.quit();
+  await server.stop();
+});
+
+const world = worldOf();
+
+/** As those of one Redlock: all in one world. */
+function requestIn(overrides: Partial<OwnerRequest> = {}): OwnerRequest {
+  return requestFor({ world, ...overrides });
+}
+
+/** A node whose scripts are loaded, with the server's counters at zero. */
+async function start(options = {}): Promise<LockNode> {
+  nodes = testNodes([server.url], options);
+  await nodes.whenReady(5_000);
+  await client.config('RESETSTAT');
+  return nodes.node;
+}
+
+async function scriptCalls(): Promise<number> {
+  const stats = await client.info('commandstats');
+  const calls = [...stats.matchAll(/cmdstat_evalsha:calls=(\d+)|cmdstat_eval:calls=(\d+)/g)];
+  return calls.reduce((sum, [, bySha, byText]) => sum + Number(bySha ?? byText), 0);
+}
+
+describe('the operations of one tick', () => {
+  it('travel as one call, and each gets its own answer', async () => {
+    const node = await start();
+    const mine = requestIn({ resources: ['a'] });
+    const others = requestIn({ resources: ['a'] });
+    const second = requestIn({ resources: ['b', 'c'] });
+
+    const answers = await Promise.all([
+      acquire(node, mine),
+      acquire(node, others),
+      acquire(node, second),
+      extend(node, mine),
+      extend(node, others),
+      release(node, mine),
+      acquire(node, others),
+    ]);
+
+    expect(answers.map(({ vote }) => vote)).toEqual([
+      'granted',
+      'taken',
+      'granted',
+      'granted',
+      'revoked',
+      'done',
+      'granted',
+    ]);
+    expect(await scriptCalls()).toBe(1);
+    expect(await client.mget('a', 'b', 'c')).toEqual([
+      others.ownerId,
+      second.ownerId,
+      second.ownerId,
+    ]);
+  });
+
+  it('go as a script of their own where there is but one', async () => {
+    const node = await start();
+
+    await client.config('SET', 'slowlog-log-slower-than', '0');
+
+    await acquire(node, requestIn());
+
+    const slow = (await client.slowlog('GET', 10)) as [unknown, unknown, unknown, string[]][];
+    const commands = slow.map(([, , , command]) => command);
+    expect(commands.find(([name]) => name === 'evalsha')?.[1]).toBe(scripts.acquire.sha);
+    await client.config('SET', 'slowlog-log-slower-than', '10000');
+  });
+
+  it('fill as many calls as they need, of at most 128 locks each', async () => {
+    const node = await start();
+    const requests = Array.from({ length: 300 }, (_, index) =>
+      requestIn({ resources: [`r${index}`] }),
+    );
+
+    const answers = await Promise.all(requests.map((request) => acquire(node, request)));
+
+    expect(new Set(answers.map(({ vote }) => vote))).toEqual(new Set(['granted']));
+    expect(await scriptCalls()).toBe(3);
+  });
+
+  it('may be one with more than 128 locks', async () => {
+    const node = await start();
+    const resources = Array.from({ length: 200 }, (_, index) => `r${index}`);
+
+    const [small, large] = await Promise.all([
+      acquire(node, requestIn({ resources: ['small'] })),
+      acquire(node, requestIn({ resources })),
+    ]);
+
+    expect([small.vote, large.vote]).toEqual(['granted', 'granted']);
+    expect(await client.exists(...resources)).toBe(200);
+  });
+
+  it('keep worlds apart', async () => {
+    const node = await start();
+    const plain = worldOf({ fencing: false, keyPrefix: 'plain:' });
+
+    const answers = await Promise.all([
+      acquire(node, requestIn({ resources: ['a'] })),
+      acquire(node, requestIn({ resources: ['a'], world: plain })),
+      acquire(node, requestIn({ resources: ['b'] })),
+    ]);
+
+    expect(answers.map(({ vote }) => vote)).toEqual(['granted', 'granted', 'granted']);
+    expect(await client.exists('a', 'plain:a', 'b')).toBe(3);
+    expect(await client.exists('redlock:fence:a', 'plain:redlock:fence:a')).toBe(1);
+  });
+});
+
+describe('an operation that fails', () => {
+  it('answers for itself: those beside it take effect', async () => {
+    const node = await start();
+    await client.lpush('list', 'not a lock');
+
+    const [before, wrong, after] = await Promise.all([
+      acquire(node, requestIn({ resources: ['a'] })),
+      acquire(node, requestIn({ resources: ['list'] })),
+      acquire(node, requestIn({ resources: ['b'] })),
+    ]);
+
+    expect(wrong).toMatchObject({ vote: 'failed', isMisconfiguration: true, mayHold: false });
+    expect([before.vote, after.vote]).toEqual(['granted', 'granted']);
+    expect(await client.exists('a', 'b')).toBe(2);
+  });
+
+  it('for want of memory leaves releases and extensions beside it alone', async () => {
+    const node = await start();
+    const [held, other] = [requestIn({ resources: ['a'] }), requestIn({ resources: ['b'] })];
+    await Promise.all([acquire(node, held), acquire(node, other)]);
+    await client.config('SET', 'maxmemory', '1');
+
+    const [refused, extended, released] = await Promise.all([
+      acquire(node, requestIn({ resources: ['c'] })),
+      extend(node, held),
+      release(node, other),
+    ]);
+
+    expect(refused).toMatchObject({ vote: 'failed', mayHold: false });
+    expect([extended.vote, released.vote]).toEqual(['granted', 'done']);
+  });
+
+  it('because the node became a replica ends the connection for good', async () => {
+    const node = await start();
+    await client.replicaof('127.0.0.1', 1);
+
+    const answers = await Promise.all([
+      acquire(node, requestIn({ resources: ['a'] })),
+      acquire(node, requestIn({ resources: ['b'] })),
+    ]);
+
+    expect(answers).toMatchObject([
+      { vote: 'failed', mayHold: false, message: expect.stringMatching(/^READONLY/) },
+      { vote: 'failed' },
+    ]);
+    await nodes?.log.untilState('refused');
+  });
+});
+
+describe('a server that has forgotten the scripts', () => {
+  it('gets the text once, and everything takes effect in order', async () => {
+    const node = await start();
+    const [first, second] = [requestIn({ resources: ['a'] }), requestIn({ resources: ['a'] })];
+    await client.script('FLUSH');
+
+    const answers = await Promise.all([
+      acquire(node, first),
+      release(node, first),
+      acquire(node, second),
+    ]);
+
+    expect(answers[2].vote).toBe('granted');
+    expect(await client.get('a')).toBe(second.ownerId);
+  });
+
+  it('does not get an acquisition that was given up meanwhile: it would be a ghost', async () => {
+    const node = await start();
+    const [given, kept] = [requestIn({ resources: ['a'] }), requestIn({ resources: ['b'] })];
+    await client.script('FLUSH');
+    const asked = Promise.all([acquire(node, given), acquire(node, kept)]);
+    // Another tick, before the server has answered.
+    await new Promise((resolve) => process.nextTick(resolve));
+
+    const released = release(node, given);
+
+    const [ghost, granted] = await asked;
+    await released;
+    expect(ghost).toMatchObject({ vote: 'failed', mayHold: false });
+    expect(granted.vote).toBe('granted');
+    expect(await client.mget('a', 'b')).toEqual([null, kept.ownerId]);
+  });
+});
+
+describe('a node that is closed in the same tick', () => {
+  it('sends what was asked for before, and nothing that comes after', async () => {
+    const node = await start();
+
+    const before = acquire(node, requestIn());
+    const closing = nodes?.close();
+    const after = acquire(node, requestIn());
+
+    expect((await before).vote).toBe('granted');
+    expect(await after).toMatchObject({ vote: 'failed', mayHold: false });
+    await closing;
+  });
+});
