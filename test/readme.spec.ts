@@ -3,10 +3,14 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
 import * as library from 'nestjs-locked';
 import ts from 'typescript';
 
 import { nodeTimeoutOf, resolveOptions } from '../lib/core/options.js';
+import { Redlock } from '../lib/core/redlock.js';
+import { createNodes } from '../lib/nodes/node-inputs.js';
+import { startRedisServer } from './support/redis-servers.js';
 
 const root = join(import.meta.dirname, '..');
 const readme = readFileSync(join(root, 'README.md'), 'utf8');
@@ -47,6 +51,38 @@ describe('the README', () => {
     ]);
   });
 
+  it('names rights that are enough for a Redis user', async () => {
+    const [, rule = ''] = /ACL (SETUSER locks .*)/.exec(readme) ?? [];
+    const server = await startRedisServer();
+    const admin = new Redis(server.url);
+    await admin.call('ACL', rule.split(' '));
+    const url = server.url.replace('redis://', 'redis://locks:secret@');
+    const options = resolveOptions({ keyPrefix: 'app:', quarantine: true, ttlMax: 100 }, 1);
+    const nodes = createNodes([url], options, {});
+    await nodes.whenReady(5_000);
+    const redlock = new Redlock(nodes.nodes, {
+      keyPrefix: 'app:',
+      quarantine: true,
+      ttl: 100,
+      ttlMax: 100,
+    });
+
+    const lock = await redlock.acquire('r');
+    await lock.extend();
+    const held = await redlock.inspect('r');
+    await lock.release();
+
+    expect(held.state).toBe('held');
+    expect((await redlock.inspect('r')).state).toBe('free');
+    expect(nodes.nodes[0]?.status().findings.filter((text) => /denied|right/.test(text))).toEqual(
+      [],
+    );
+    await redlock.close();
+    await nodes.close();
+    await admin.quit();
+    await server.stop();
+  });
+
   it('names every error and its code', () => {
     const errors = Object.entries(library).filter(([name]) => name.endsWith('Error'));
     const codes = errors.flatMap(([, error]) => ('code' in error ? [error.code] : []));
@@ -61,7 +97,6 @@ const DESCRIBED_IN_WORDS = [
   'watchdog',
   'quarantine',
   'reentrant',
-  'name',
   'isGlobal',
   'interceptor',
   'httpStatus',
@@ -69,8 +104,9 @@ const DESCRIBED_IN_WORDS = [
 
 function optionRows(): [option: string, stated: string][] {
   const section = readme.slice(readme.indexOf('## Options'), readme.indexOf('One call takes'));
-  const rows = [...section.matchAll(/^\| `(\w+)` \| (.*?) \|/gm)];
-  return rows.map(([, option, stated]) => [option ?? '', stated ?? '']);
+  const rows = [...section.matchAll(/^\| `(\w+)` \|(.*?)\|/gm)];
+  const stated = rows.map(([, option, value]): [string, string] => [option ?? '', value?.trim() ?? '']);
+  return stated.filter(([, value]) => /\w|'/.test(value));
 }
 
 function valueOf(stated: string): unknown {

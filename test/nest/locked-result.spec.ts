@@ -139,7 +139,7 @@ async function start() {
   const nodes = breakableNodes();
   const module = await startModule(
     { providers: [Feeds] },
-    { ttl: 200, shutdownTimeout: 50 },
+    { ttl: 1_000, shutdownTimeout: 50 },
     nodes,
   );
   const redlock = module.get(RedlockService);
@@ -217,7 +217,7 @@ describe('a @Locked method that returns an Observable', () => {
 
   it('stops waiting when it is unsubscribed, and acquires nothing', async () => {
     const { feeds, redlock, freed } = await start();
-    const lock = await redlock.acquire('feed');
+    const lock = await redlock.acquire('feed', 10_000);
     const { subscription } = subscribe(feeds.observePatiently());
     while ((await redlock.status()).waiting === 0) await turn();
 
@@ -264,7 +264,7 @@ describe('a @Locked method that returns an Observable', () => {
 
   it('skips, falls back or fails while others hold the lock', async () => {
     const { feeds, redlock } = await start();
-    await using lock = await redlock.acquire('feed');
+    await using lock = await redlock.acquire('feed', 10_000);
 
     expect(lock.isValid).toBe(true);
     expect(await lastValueFrom(feeds.observeOrSkip())).toBeUndefined();
@@ -389,7 +389,7 @@ describe('a @Locked async generator', () => {
 
   it('skips or falls back while others hold the lock', async () => {
     const { feeds, redlock } = await start();
-    await using lock = await redlock.acquire('feed');
+    await using lock = await redlock.acquire('feed', 10_000);
 
     expect(lock.isValid).toBe(true);
     expect(await feeds.generateOrSkip().next()).toEqual({ done: true, value: undefined });
