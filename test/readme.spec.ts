@@ -105,7 +105,10 @@ const DESCRIBED_IN_WORDS = [
 function optionRows(): [option: string, stated: string][] {
   const section = readme.slice(readme.indexOf('## Options'), readme.indexOf('One call takes'));
   const rows = [...section.matchAll(/^\| `(\w+)` \|(.*?)\|/gm)];
-  const stated = rows.map(([, option, value]): [string, string] => [option ?? '', value?.trim() ?? '']);
+  const stated = rows.map(([, option, value]): [string, string] => [
+    option ?? '',
+    value?.trim() ?? '',
+  ]);
   return stated.filter(([, value]) => /\w|'/.test(value));
 }
 
