@@ -46,6 +46,7 @@ export class RedisNode implements LockNode {
   readonly #link: RedisLink;
   readonly #closeTimeout: Milliseconds;
   readonly #batch: RedisBatch;
+  #hasRefusedReleases = false;
   #closing: Promise<void> | null = null;
 
   constructor(target: RedisTarget, settings: RedisNodeSettings) {
@@ -74,6 +75,7 @@ export class RedisNode implements LockNode {
       const answer = failure ?? readAcquired(reply);
       if ('nodeTime' in answer && answer.nodeTime > 0) this.#health.heard(answer.nodeTime);
       if (answer.vote === 'quarantined') this.#health.quarantined(answer.remaining);
+      if (answer.vote !== 'failed') this.#sendRefused();
       onAnswer(answer);
     });
   }
@@ -143,14 +145,26 @@ export class RedisNode implements LockNode {
     const onReply: OnReply = (failure, reply) => {
       const answer = failure ?? readReleased(reply);
       if (answer.vote === 'done') this.#releases.confirm(release);
+      else {
+        // Refused for now, as by a server that is busy: sent again when the node works again.
+        release.sentOn = null;
+        this.#hasRefusedReleases = true;
+      }
       onAnswer(answer);
     };
     const { request } = release;
     this.#batch.add(connection, { name: 'release', request, isSettled: never, onReply });
   }
 
+  #sendRefused(): void {
+    const connection = this.#link.usable();
+    if (!this.#hasRefusedReleases || connection === null) return;
+    this.#sendPending(connection);
+  }
+
   // Who asked for them was answered long ago.
   #sendPending(connection: RedisConnection): void {
+    this.#hasRefusedReleases = false;
     for (const release of this.#releases.dueOn(connection)) {
       this.#sendRelease(connection, release, () => undefined);
     }

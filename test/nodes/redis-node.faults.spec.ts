@@ -192,6 +192,24 @@ describe('a server that hangs (SIGSTOP)', () => {
   });
 });
 
+describe('a server that refuses writes for a while', () => {
+  it('gets the release that it refused when it grants again, long before the ttl', async () => {
+    const server = await startServer();
+    const { node } = await startNode(server.url);
+    const request = requestFor({ ttl: 60_000 });
+    await acquire(node, request);
+    await server.client.config('SET', 'min-replicas-to-write', '1');
+    const refused = await release(node, request);
+    await server.client.config('SET', 'min-replicas-to-write', '0');
+
+    const granted = await acquire(node, requestFor({ resources: ['other'] }));
+
+    expect(refused).toMatchObject({ vote: 'failed', message: expect.stringMatching(/NOREPLICAS/) });
+    expect(granted.vote).toBe('granted');
+    await eventually(async () => (await server.client.exists('r')) === 0);
+  });
+});
+
 describe('a connection that breaks', () => {
   it('leaves no ghost: a command that was given up never runs later', async () => {
     const server = await startServer();
