@@ -1,0 +1,31 @@
+// What every library, and every limit, is reduced to, so that one load drives them all.
+
+/** A lock that somebody holds. */
+export interface Held {
+  release(): Promise<unknown>;
+}
+
+/** A lock that its library extends until it is released. */
+export interface Kept extends Held {
+  /** Whether the library knows, or would say when asked, that the lock was lost. */
+  isLost(): boolean;
+}
+
+/** One connected library, or limit. */
+export interface Candidate {
+  /** Locks `resource` for the settings' ttl; nobody extends it. Waits up to the patience. */
+  acquire(resource: string): Promise<Held>;
+  /** Locks `resource`, and extends the lock in the way that the library offers for it. */
+  keep(resource: string): Promise<Kept>;
+  close(): Promise<void>;
+}
+
+/** What all candidates are told. Whole ms. */
+export interface CandidateSettings {
+  readonly ttl: number;
+  /** How long `acquire` keeps trying while the resource is taken. */
+  readonly patience: number;
+}
+
+/** Connects to the nodes and resolves when all of them may be used. */
+export type Connect = (urls: readonly string[], settings: CandidateSettings) => Promise<Candidate>;

@@ -1,0 +1,16 @@
+// The peers' ioredis clients, as their READMEs make them: by address alone.
+import { Redis } from 'ioredis';
+
+/** Resolves when all are ready. Errors of single clients are the library's business. */
+export async function connectClients(urls: readonly string[]): Promise<Redis[]> {
+  const clients = urls.map((url) => new Redis(url, { lazyConnect: true }));
+  for (const client of clients) client.on('error', () => undefined);
+  await Promise.all(clients.map((client) => client.connect()));
+  return clients;
+}
+
+/** Ends the connections at once. */
+export function disconnectAll(clients: readonly Redis[]): Promise<void> {
+  for (const client of clients) client.disconnect();
+  return Promise.resolve();
+}

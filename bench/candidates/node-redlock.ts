@@ -1,0 +1,24 @@
+import Redlock, { type Settings } from 'redlock';
+
+import type { Connect } from './candidate.js';
+import { connectClients, disconnectAll } from './clients.js';
+import { keepWhileRunning } from './kept.js';
+
+/** With its own delay between attempts, or with `retryDelay` ms and half of it as jitter. */
+export function connectNodeRedlock(retryDelay?: number): Connect {
+  return async (urls, { ttl, patience }) => {
+    const clients = await connectClients(urls);
+    const redlock = new Redlock(clients);
+    // For acquisitions alone: a release that fails is not to be repeated for ever.
+    const settings: Partial<Settings> = {
+      retryCount: Math.ceil(patience / (retryDelay ?? 200)),
+      ...(retryDelay === undefined ? {} : { retryDelay, retryJitter: retryDelay / 2 }),
+    };
+    return {
+      acquire: (resource) => redlock.acquire([resource], ttl, settings),
+      keep: (resource) =>
+        keepWhileRunning((routine) => redlock.using([resource], ttl, settings, routine)),
+      close: () => disconnectAll(clients),
+    };
+  };
+}

@@ -1,0 +1,27 @@
+import { RedlockMutex } from 'redis-semaphore';
+
+import type { Connect } from './candidate.js';
+import { connectClients, disconnectAll } from './clients.js';
+
+export const connectRedisSemaphore: Connect = async (urls, { ttl, patience }) => {
+  const clients = await connectClients(urls);
+  const limits = { lockTimeout: ttl, acquireTimeout: patience };
+  return {
+    acquire: async (resource) => {
+      // Nobody extends the others' locks either.
+      const mutex = new RedlockMutex(clients, resource, { ...limits, refreshInterval: 0 });
+      await mutex.acquire();
+      return mutex;
+    },
+    keep: async (resource) => {
+      let isLost = false;
+      const onLockLost = (): void => {
+        isLost = true;
+      };
+      const mutex = new RedlockMutex(clients, resource, { ...limits, onLockLost });
+      await mutex.acquire();
+      return { release: () => mutex.release(), isLost: () => isLost };
+    },
+    close: () => disconnectAll(clients),
+  };
+};

@@ -1,0 +1,27 @@
+// redlock 5.0.0-beta.2 ships types that its `exports` hide from nodenext. What the bench uses of it.
+declare module 'redlock' {
+  import type { Redis } from 'ioredis';
+
+  export interface Settings {
+    readonly retryCount: number;
+    readonly retryDelay: number;
+    readonly retryJitter: number;
+    readonly automaticExtensionThreshold: number;
+  }
+
+  export interface Lock {
+    release(): Promise<unknown>;
+  }
+
+  export default class Redlock {
+    constructor(clients: Iterable<Redis>, settings?: Partial<Settings>);
+    acquire(resources: string[], duration: number, settings?: Partial<Settings>): Promise<Lock>;
+    using<T>(
+      resources: string[],
+      duration: number,
+      settings: Partial<Settings>,
+      routine: (signal: AbortSignal) => Promise<T>,
+    ): Promise<T>;
+    quit(): Promise<void>;
+  }
+}

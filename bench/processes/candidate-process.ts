@@ -1,0 +1,28 @@
+// A candidate as the runner sees it: somewhere else, doing tasks.
+import type { SessionSetup, TaskName, Tasks } from '../tasks/session.js';
+
+/** One candidate at work. */
+export interface CandidateProcess {
+  /** Rejects when the task fails, its process ends, or `limit` ms are over; then it is ended. */
+  run<Name extends TaskName>(
+    name: Name,
+    input: Tasks[Name]['input'],
+    limit: number,
+  ): Promise<Tasks[Name]['output']>;
+  /** Ends it. Never rejects. */
+  stop(): Promise<void>;
+}
+
+/** Starts a candidate and resolves when it is connected. */
+export type Launch = (setup: SessionSetup) => Promise<CandidateProcess>;
+
+/** What the runner sends to a child process. */
+export type Order =
+  | { readonly id: number; readonly kind: 'open'; readonly setup: SessionSetup }
+  | { readonly id: number; readonly kind: 'run'; readonly name: TaskName; readonly input: unknown }
+  | { readonly id: number; readonly kind: 'close' };
+
+/** What the child process answers. */
+export type Answer =
+  | { readonly id: number; readonly output: unknown }
+  | { readonly id: number; readonly error: string };

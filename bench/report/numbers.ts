@@ -1,0 +1,9 @@
+/** A number as people read it: three digits that matter. */
+export function formatNumber(value: number | null): string {
+  // JSON knows no NaN.
+  if (value === null || !Number.isFinite(value)) return '–';
+  const size = Math.abs(value);
+  if (size >= 1_000) return Math.round(value).toLocaleString('en-US');
+  if (size >= 100 || Number.isInteger(value)) return value.toFixed(0);
+  return value.toFixed(size >= 10 ? 1 : 2);
+}

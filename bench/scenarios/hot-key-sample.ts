@@ -1,0 +1,56 @@
+// One measurement of a hot resource, over one process or several, as a sample.
+import { distributionOf } from '../measure/statistics.js';
+import type { HotKeyResult, HotKeyTask } from '../tasks/hot-key.js';
+import type { Metric, Sample } from './scenario.js';
+import type { Team } from './turns.js';
+
+/** `ideal`: all callers once in turn, each as long inside as it really was. */
+export const hotKeyMetrics: readonly Metric[] = [
+  { key: 'rate', label: 'acquisitions per second', unit: '/s' },
+  { key: 'waitP50', label: 'wait p50', unit: 'ms' },
+  { key: 'waitP99', label: 'wait p99', unit: 'ms' },
+  { key: 'waitMax', label: 'wait max', unit: 'ms' },
+  { key: 'ideal', label: 'ideal wait (callers x section)', unit: 'ms' },
+  { key: 'fairness', label: 'fairness (fewest / most)', unit: '' },
+  { key: 'commands', label: 'commands on the wire per acquisition', unit: '' },
+  { key: 'overlaps', label: 'overlaps', unit: '' },
+];
+
+const LIMIT = 20_000;
+
+let runs = 0;
+
+/**
+ * Lets all processes want the same resource, another one in each run: what callers that hang
+ * left behind is not to spoil the next round. Where nobody got it, that is an error.
+ */
+export async function hotKeySample(
+  { name, processes }: Team,
+  conditions: Omit<HotKeyTask, 'resource'>,
+): Promise<Sample> {
+  const task = { ...conditions, resource: `hot:${name}:${(runs += 1)}` };
+  const limit = task.seconds * 1_000 + LIMIT;
+  const results = await Promise.all(processes.map((process) => process.run('hotKey', task, limit)));
+  const total = (of: (result: HotKeyResult) => number): number =>
+    results.reduce((sum, result) => sum + of(result), 0);
+  const perCaller = results.flatMap((result) => result.perCaller);
+  const counted = perCaller.reduce((sum, count) => sum + count, 0);
+  if (counted === 0) {
+    const why = results.find(({ firstError }) => firstError !== null)?.firstError;
+    throw new Error(`No acquisition within ${task.seconds} s: ${why ?? 'all callers hang'}`);
+  }
+  const waits = distributionOf(results.flatMap((result) => result.waits));
+  const errors = total((result) => result.errors);
+  const stuck = total((result) => result.stuck);
+  return {
+    rate: counted / task.seconds,
+    waitP50: waits.p50,
+    waitP99: waits.p99,
+    waitMax: waits.max,
+    ideal: (perCaller.length * total((result) => result.inside)) / counted,
+    fairness: Math.min(...perCaller) / Math.max(...perCaller),
+    commands: total((result) => result.wire.commands) / total((result) => result.acquisitions),
+    overlaps: total((result) => result.overlaps),
+    ...(errors + stuck === 0 ? {} : { errors, stuck }),
+  };
+}

@@ -1,0 +1,44 @@
+import { contenders } from '../candidates/catalogue.js';
+import { hotKeyMetrics, hotKeySample } from './hot-key-sample.js';
+import { warmUpPairs } from './pairs-sample.js';
+import { withServers } from './servers.js';
+import { takeTurns, usualSettings } from './turns.js';
+import type { Scenario } from './scenario.js';
+
+const CALLERS = 50;
+
+/** What does a hot resource cost, and who waits how long, when one process has all the callers? */
+export const hotKey: Scenario = {
+  id: 'S3',
+  title: `One hot resource, one process, ${CALLERS} callers, 1 ms inside, N = 3`,
+  question:
+    'What does a hot resource cost, and who waits how long, when one process has all the callers?',
+  full: { seconds: 1.5, rounds: 5 },
+  quick: { seconds: 0.5, rounds: 1 },
+  metrics: hotKeyMetrics,
+  plotted: ['rate', 'waitP99', 'fairness'],
+  run: (context) =>
+    withServers(3, async (_servers, urls) => {
+      context.log('S3');
+      const task = {
+        callers: CALLERS,
+        section: 1,
+        grace: context.isQuick ? 1_000 : 2_500,
+        stateUrl: null,
+      };
+      const rows = await takeTurns(context, {
+        names: contenders,
+        urls,
+        // So that nobody gives up within a round.
+        settings: { ...usualSettings, patience: 10_000 },
+        warmUp: ({ name, processes }) =>
+          Promise.all(
+            processes.map((process, index) =>
+              warmUpPairs(context, { name: `${name}:${index}`, process }, CALLERS),
+            ),
+          ),
+        measure: (team) => hotKeySample(team, { ...task, seconds: context.pace.seconds }),
+      });
+      return [{ title: '', rows }];
+    }),
+};

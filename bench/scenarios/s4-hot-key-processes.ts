@@ -1,0 +1,48 @@
+import { contenders } from '../candidates/catalogue.js';
+import { hotKeyMetrics, hotKeySample } from './hot-key-sample.js';
+import { warmUpPairs } from './pairs-sample.js';
+import { withServers } from './servers.js';
+import { takeTurns, usualSettings } from './turns.js';
+import type { Scenario } from './scenario.js';
+
+const CALLERS = 8;
+const PROCESSES = 4;
+
+/**
+ * The same over several processes: are they fair to each other, and do two holders never meet?
+ * Every holder counts itself in and out on a server apart, by INCR and DECR.
+ */
+export const hotKeyProcesses: Scenario = {
+  id: 'S4',
+  title: `One hot resource, ${PROCESSES} processes with ${CALLERS} callers each, 1 ms inside, N = 3`,
+  question: 'Are several processes fair to each other, and do two holders never meet?',
+  full: { seconds: 1.5, rounds: 5 },
+  quick: { seconds: 0.5, rounds: 1 },
+  metrics: hotKeyMetrics,
+  plotted: ['rate', 'waitP99', 'fairness'],
+  run: (context) =>
+    withServers(4, async (_servers, [stateUrl = '', ...urls]) => {
+      context.log('S4');
+      const task = {
+        callers: CALLERS,
+        section: 1,
+        grace: context.isQuick ? 1_000 : 2_500,
+        stateUrl,
+      };
+      const processCount = context.isQuick ? 2 : PROCESSES;
+      const rows = await takeTurns(context, {
+        names: contenders,
+        urls,
+        settings: { ...usualSettings, patience: 10_000 },
+        processCount,
+        warmUp: ({ name, processes }) =>
+          Promise.all(
+            processes.map((process, index) =>
+              warmUpPairs(context, { name: `${name}:${index}`, process }, CALLERS),
+            ),
+          ),
+        measure: (team) => hotKeySample(team, { ...task, seconds: context.pace.seconds }),
+      });
+      return [{ title: context.isQuick ? `quick: ${processCount} processes` : '', rows }];
+    }),
+};

@@ -1,0 +1,73 @@
+import { contestants } from '../candidates/catalogue.js';
+import { pause } from '../measure/pause.js';
+import { startDelayProxy, type DelayProxy } from '../processes/delay-proxy.js';
+import { latenciesOf, latencyMetrics, runPairs, troubleOf, warmUpPairs } from './pairs-sample.js';
+import { withServers } from './servers.js';
+import { takeTurns, usualSettings } from './turns.js';
+import type { BenchContext, Group, Scenario } from './scenario.js';
+
+const CALLERS = 8;
+const DELAY = 50;
+
+/**
+ * Does a slow node slow everybody down? All traffic goes through proxies; one of them adds the
+ * delay in every other measurement, so that proxies cost both sides the same.
+ */
+export const slowNode: Scenario = {
+  id: 'S6',
+  title: `One of 3 nodes ${DELAY} ms slower, ${CALLERS} callers`,
+  question: 'Does a slow node slow everybody down?',
+  full: { seconds: 0.5, rounds: 5 },
+  quick: { seconds: 0.25, rounds: 1 },
+  metrics: [
+    ...latencyMetrics.map((metric) => ({
+      ...metric,
+      key: `healthy.${metric.key}`,
+      label: `healthy: ${metric.label}`,
+    })),
+    ...latencyMetrics,
+  ],
+  plotted: ['acquireP50', 'acquireP99'],
+  run: (context) =>
+    withServers(3, async (servers) => {
+      context.log('S6');
+      const proxies = await Promise.all(servers.map(({ port }) => startDelayProxy(port)));
+      try {
+        return [await measure(context, proxies)];
+      } finally {
+        await Promise.all(proxies.map((proxy) => proxy.close()));
+      }
+    }),
+};
+
+async function measure(context: BenchContext, proxies: readonly DelayProxy[]): Promise<Group> {
+  const setDelay = (delay: number): void => {
+    const [slow] = proxies;
+    if (slow !== undefined) slow.delay = delay;
+  };
+  const rows = await takeTurns(context, {
+    names: contestants,
+    urls: proxies.map(({ url }) => url),
+    settings: usualSettings,
+    warmUp: (team) => warmUpPairs(context, team, CALLERS),
+    measure: async ({ name, process }) => {
+      const task = { callers: CALLERS, prefix: name };
+      const healthy = await runPairs(context, process, task);
+      setDelay(DELAY);
+      try {
+        const result = await runPairs(context, process, task);
+        const latencies = Object.entries(latenciesOf(healthy));
+        return {
+          ...Object.fromEntries(latencies.map(([key, value]) => [`healthy.${key}`, value])),
+          ...latenciesOf(result),
+          ...troubleOf(result),
+        };
+      } finally {
+        setDelay(0);
+        // What is still on its way is not the next candidate's.
+        await pause(2 * DELAY);
+      }
+    },
+  });
+  return { title: '', rows };
+}

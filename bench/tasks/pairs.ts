@@ -1,0 +1,85 @@
+// Some callers, each acquiring and releasing in a loop, nobody in another's way.
+import { pause, settlesWithin } from '../measure/pause.js';
+import { distributionOf, type Distribution } from '../measure/statistics.js';
+import type { WireCount } from '../measure/wire-counter.js';
+import type { Session } from './session.js';
+
+export interface PairsTask {
+  readonly callers: number;
+  readonly seconds: number;
+  /** Begins the names of the resources; one per caller, or one per pair when `isFresh`. */
+  readonly prefix: string;
+  readonly isFresh: boolean;
+  /** Whether to count commands at the socket, which costs time. */
+  readonly isCounted: boolean;
+}
+
+/** Times in ms. */
+export interface PairsResult {
+  /** Those under way at the end included. */
+  readonly completed: number;
+  /** Until the last of them. */
+  readonly duration: number;
+  readonly acquire: Distribution;
+  readonly release: Distribution;
+  /** This process's CPU, of all completed pairs. */
+  readonly cpu: number;
+  readonly wire: WireCount;
+  readonly errors: number;
+  readonly firstError: string | null;
+  /** Callers that had not come back long after the end. */
+  readonly stuck: number;
+}
+
+/** For those under way at the end: as long again, and a little. */
+const GRACE = 500;
+/** After an error, so that a candidate that fails at once does not spin. */
+const ERROR_PAUSE = 10;
+
+export async function runPairs(session: Session, task: PairsTask): Promise<PairsResult> {
+  const { candidate, wire } = session;
+  const { callers, isCounted, isFresh, prefix, seconds } = task;
+  const acquire: number[] = [];
+  const release: number[] = [];
+  const tally = { duration: NaN, errors: 0, stuck: callers };
+  let firstError: string | null = null;
+
+  if (isCounted) wire.start();
+  const cpuBefore = process.cpuUsage();
+  const startedAt = performance.now();
+  const endsAt = startedAt + seconds * 1_000;
+  const call = async (caller: number): Promise<void> => {
+    const own = `${prefix}:${caller}`;
+    for (let turn = 0, now = performance.now(); now < endsAt; turn += 1) {
+      const calledAt = now;
+      try {
+        const held = await candidate.acquire(isFresh ? `${own}:${turn}` : own);
+        const acquiredAt = performance.now();
+        await held.release();
+        now = performance.now();
+        acquire.push(acquiredAt - calledAt);
+        release.push(now - acquiredAt);
+        tally.duration = now - startedAt;
+      } catch (error) {
+        tally.errors += 1;
+        firstError ??= String(error);
+        await pause(ERROR_PAUSE);
+        now = performance.now();
+      }
+    }
+    tally.stuck -= 1;
+  };
+  const all = Promise.all(Array.from({ length: callers }, (_, caller) => call(caller)));
+  await settlesWithin(all, seconds * 2_000 + GRACE);
+
+  const { user, system } = process.cpuUsage(cpuBefore);
+  return {
+    ...tally,
+    completed: acquire.length,
+    acquire: distributionOf(acquire),
+    release: distributionOf(release),
+    cpu: (user + system) / 1_000,
+    wire: wire.stop(),
+    firstError,
+  };
+}
