@@ -46,7 +46,7 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
     return (server.address() as AddressInfo).port;
   };
   const cut = (): void => {
-    for (const [client] of pairs) client.resetAndDestroy();
+    for (const [client] of pairs) reset(client);
   };
   const port = await listen(0);
 
@@ -84,4 +84,13 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
 function pipe(from: Socket, to: Socket, isHeld: boolean): void {
   from.on('data', (chunk) => to.write(chunk));
   if (isHeld) from.pause();
+}
+
+/**
+ * Resets a connection. On a socket that is ending that fails (EINVAL) and leaves a handle that Node
+ * never frees: the process would spin at its exit.
+ */
+export function reset(socket: Socket): void {
+  if (socket.writableEnded) socket.destroy();
+  else socket.resetAndDestroy();
 }
