@@ -1,0 +1,93 @@
+// What the end of a process does to the locks that it holds.
+import { fork, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { LockTakenError } from 'nestjs-locked';
+
+import { compile } from '../../sample-app/testing/compile.js';
+import { eventually } from '../support/node-harness.js';
+import {
+  locksOn,
+  startApplication,
+  startObserved,
+  stopObserved,
+  type ObservedServer,
+} from './lock-domain.js';
+import type { HolderOrders } from './lock-holder.js';
+
+let servers: ObservedServer[];
+let folder: string;
+const endings: (() => unknown)[] = [];
+
+beforeAll(async () => {
+  folder = compile('lib', 'test/faults', 'test/support');
+  servers = await startObserved(3);
+});
+
+afterEach(async () => {
+  for (const end of endings.splice(0).reverse()) await end();
+});
+
+afterAll(async () => {
+  rmSync(folder, { recursive: true });
+  await stopObserved(servers);
+});
+
+describe('a process', () => {
+  async function startHolder(orders: Omit<HolderOrders, 'nodes'>): Promise<ChildProcess> {
+    const script = join(folder, 'test/faults/lock-holder.js');
+    const nodes = servers.map(({ url }) => url);
+    const child = fork(script, [JSON.stringify({ ...orders, nodes })]);
+    endings.push(() => child.kill('SIGKILL'));
+    await once(child, 'message');
+    return child;
+  }
+
+  it('ends at once when it has closed, also with an extension in flight (field defect 14)', async () => {
+    const child = await startHolder({ resource: 'in-flight', ttl: 900, duration: 700 });
+    const frozen = servers[2];
+    frozen?.freeze();
+    endings.push(() => frozen?.thaw());
+
+    await once(child, 'message');
+    const ending = await duration(() => once(child, 'exit'));
+
+    expect(child.exitCode).toBe(0);
+    expect(ending).toBeLessThan(1_000);
+  });
+
+  it('that is killed holds its lock for its ttl, and no longer', async () => {
+    const ttl = 1_200;
+    const child = await startHolder({ resource: 'killed', ttl, duration: 60_000 });
+    const nodes = servers.map(({ url }) => url);
+    const { app, redlock } = await startApplication(nodes, { ttlMax: ttl });
+    endings.push(() => app.close());
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+
+    const taken = await redlock
+      .acquire('killed', ttl, { wait: 0 })
+      .catch((error: unknown) => error);
+    const waited = await duration(async () => {
+      await (await redlock.acquire('killed', ttl, { wait: 10_000 })).release();
+    });
+
+    expect(taken).toBeInstanceOf(LockTakenError);
+    expect(waited).toBeLessThan(ttl + 1_500);
+  });
+
+  it('leaves no lock on any node', async () => {
+    for (const server of servers) {
+      await eventually(async () => (await locksOn(server)).length === 0);
+    }
+  });
+});
+
+async function duration(action: () => Promise<unknown>): Promise<number> {
+  const startedAt = performance.now();
+  await action();
+  return performance.now() - startedAt;
+}
