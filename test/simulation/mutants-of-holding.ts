@@ -1,0 +1,159 @@
+import { core, LATER_TERMS, script } from './mutant.js';
+import type { Mutant, Patch } from './mutant.js';
+
+const GRANT = 'this.#leases.grant(node, terms);';
+const GRANT_EXTENSION = `if (answer.vote === 'granted') ${GRANT}\n    if (answer.vote === 'revoked')`;
+const REVOKE = 'this.#revoke(node);\n    return true;';
+
+/** How an extension's answer is counted, in place of "granted counts". */
+const countExtension = (count: string): Patch =>
+  core('holding', GRANT_EXTENSION, `${count}\n    if (answer.vote === 'revoked')`);
+
+/** Sections 5 to 7: extension, loss, release. */
+export const mutantsOfHolding: readonly Mutant[] = [
+  {
+    name: 'validity from the answer of an extension',
+    rule: '3: T0 is read before the first byte is sent',
+    patches: [
+      countExtension(`if (answer.vote === 'granted') ${GRANT.replace('terms', LATER_TERMS)}`),
+    ],
+  },
+  {
+    name: 'late grant of an acquisition with the ttl of an extension',
+    rule: '3: each lease is what its own round asked for',
+    patches: [
+      core(
+        'holding',
+        "answer.vote === 'granted' && this.isHeld()) this.#leases.grant(node, terms);",
+        "answer.vote === 'granted' && this.isHeld()) " +
+          'this.#leases.grant(node, { ...terms, ttl: this.#request.ttl });',
+      ),
+    ],
+  },
+  {
+    name: 'extension assumes success',
+    rule: '5.3: unknown and error leave the lease unchanged',
+    patches: [countExtension(`if (answer.vote !== 'revoked') ${GRANT}`)],
+  },
+  {
+    name: 'extension counts lost answers',
+    rule: '5.3: unknown leaves the lease unchanged',
+    patches: [
+      countExtension(
+        `if (answer.vote === 'granted' || (answer.vote === 'failed' && answer.mayHold)) ${GRANT}`,
+      ),
+    ],
+  },
+  {
+    name: 'one extended node is enough',
+    rule: '5.3: a lease per node',
+    patches: [
+      countExtension(
+        "if (answer.vote === 'granted') this.#ensemble.nodes.forEach((_, other) => " +
+          'this.#leases.grant(other, terms));',
+      ),
+    ],
+  },
+  {
+    name: 'extension revives a lost lock',
+    rule: '5.3: first check now < validUntil with the old value',
+    patches: [
+      core('holding', `if (!this.isHeld()) return false;\n    ${GRANT_EXTENSION}`, GRANT_EXTENSION),
+    ],
+  },
+  {
+    name: 'late grant revives a lost lock',
+    rule: '5.3, 6: nothing leads back',
+    patches: [
+      core(
+        'holding',
+        "isHeld(): boolean {\n    if (this.#state !== 'held') return false;",
+        "isHeld(): boolean {\n    if (this.#state === 'released') return false;",
+      ),
+      core('holding', `if (!this.isHeld()) return false;\n    ${GRANT_EXTENSION}`, GRANT_EXTENSION),
+    ],
+  },
+  {
+    name: 'no revocation',
+    rule: '5.3: missing, re-created or another owner: revoked',
+    patches: [core('holding', REVOKE, 'return true;')],
+  },
+  {
+    name: 're-created key earns a lease at once',
+    rule: '5.3: only a later round counts it',
+    patches: [
+      countExtension(`if (answer.vote === 'granted' || answer.vote === 'revoked') ${GRANT}`),
+      core('holding', REVOKE, 'return true;'),
+    ],
+  },
+  {
+    name: 'extension without compare',
+    rule: '5.5: the script compares the owner',
+    patches: [script('if (holder !== null && holder !== ownerId) return false;', '')],
+  },
+  {
+    name: 'extension shortens',
+    rule: '5.5: never shortens',
+    patches: [script('} else if (this.#pttl(key, moment) < ttl) {', '} else {')],
+  },
+  {
+    name: 'maxHold ignored',
+    rule: '5.6: maxHold ends extension',
+    patches: [
+      core(
+        'holding',
+        'return this.#care !== null && heldFor >= this.#care.maxHold;',
+        'return heldFor < 0;',
+      ),
+    ],
+  },
+  {
+    name: 'loss told late',
+    rule: '6: the signal aborts at the end of the validity',
+    patches: [
+      core(
+        'holding',
+        'const onExpiry = (): void => {',
+        'const onExpiry = (): void => {\n      return;',
+      ),
+    ],
+  },
+  {
+    name: 'shortened validity told late',
+    rule: '6: the signal aborts at the end of the validity',
+    patches: [core('holding', 'would learn.\n    else this.#awaitExpiry();', 'would learn.')],
+  },
+  {
+    name: 'release under a body that still runs',
+    rule: '6: keys are not deleted while the body may run',
+    patches: [
+      core(
+        'holding',
+        'this.#care?.onLost(reason);',
+        'this.#care?.onLost(reason);\n    void this.release();',
+      ),
+    ],
+  },
+  {
+    name: 'a released lock claims to be held',
+    rule: '7: the state leaves held before the first byte',
+    patches: [core('holding', "if (wasHeld) this.#state = 'released';", '')],
+  },
+  {
+    name: 'watchdog after release',
+    rule: '7: release stops the watchdog',
+    patches: [
+      core('holding', 'this.#care?.watchdog.unwatch(this);', ''),
+      core(
+        'holding',
+        'return this.isHeld() && !this.isPastMaxHold();',
+        'return !this.isPastMaxHold();',
+      ),
+      core(
+        'holding',
+        "  #watch(dueAt: Milliseconds): void {\n    if (this.#state !== 'held') return;",
+        '  #watch(dueAt: Milliseconds): void {',
+      ),
+    ],
+  },
+];

@@ -1,0 +1,66 @@
+// Runs every mutant against the simulation: each must be caught. Writes MUTANTS.md.
+import { spawn } from 'node:child_process';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { build, root } from './build.mjs';
+
+const SEEDS_MAX = 20_000;
+const MS_MAX = 600_000;
+const page = join(root, 'test/simulation/MUTANTS.md');
+
+const target = await build();
+const load = (file) => import(pathToFileURL(join(target, 'test/simulation', file)).href);
+const { mutants } = await load('mutants.js');
+const { describeMutants } = await load('mutant-page.js');
+
+// Without a name: all of them. `--check`: fails where the page was out of date.
+const only = process.argv.slice(2).find((argument) => argument !== '--check');
+const chosen = mutants.filter(({ name }) => only === undefined || name.includes(only));
+const results = new Map();
+const queue = [...chosen];
+await Promise.all(
+  Array.from({ length: availableParallelism() }, async () => {
+    for (let mutant = queue.shift(); mutant !== undefined; mutant = queue.shift()) {
+      const result = await run(mutant);
+      results.set(mutant.name, result);
+      const { seed, check, message } = result;
+      console.log(
+        `${seed === null ? 'SURVIVED' : 'killed'} | ${mutant.name} | ${seed} | ${check} | ${message}`,
+      );
+    }
+  }),
+);
+
+const survivors = chosen.filter(({ name }) => results.get(name).seed === null);
+console.log(`${chosen.length - survivors.length} of ${chosen.length} mutants killed`);
+if (only === undefined) {
+  const text = describeMutants(mutants, results, SEEDS_MAX);
+  if (process.argv.includes('--check') && readFileSync(page, 'utf8') !== text) process.exitCode = 1;
+  writeFileSync(page, text);
+}
+if (survivors.length > 0) process.exitCode = 1;
+
+async function run(mutant) {
+  const folder = await build(mutant.patches);
+  const worker = join(folder, 'test/simulation/mutant-worker.js');
+  const child = spawn(process.execPath, [worker, '1', `${SEEDS_MAX}`], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    timeout: MS_MAX,
+    killSignal: 'SIGKILL',
+  });
+  const texts = { stdout: '', stderr: '' };
+  for (const name of ['stdout', 'stderr']) {
+    child[name].setEncoding('utf8').on('data', (chunk) => (texts[name] += chunk));
+  }
+  await new Promise((resolve) => child.once('close', resolve));
+  rmSync(folder, { recursive: true, force: true });
+  try {
+    const { seed, finding } = JSON.parse(texts.stdout);
+    return { seed, check: finding?.check ?? null, message: finding?.message ?? '' };
+  } catch {
+    // It did not even end: the seed is not known, so it does not count as caught.
+    return { seed: null, check: null, message: texts.stderr.slice(0, 300) };
+  }
+}

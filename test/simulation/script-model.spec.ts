@@ -1,0 +1,300 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+
+import { resolveOptions } from '../../lib/core/options.js';
+import {
+  readAcquired,
+  readCertified,
+  readExtended,
+  readInspected,
+  readReleased,
+} from '../../lib/nodes/redis-replies.js';
+import {
+  certifyArguments,
+  inspectArguments,
+  ownerArguments,
+  scripts,
+} from '../../lib/nodes/redis-scripts.js';
+import type { OwnerRequest, World } from '../../lib/core/lock-node.js';
+import { startRedisServer, type RedisServer } from '../support/redis-servers.js';
+import { Random } from './random.js';
+import { OutOfMemory, ScriptModel, type ScriptMoment, type StoredValue } from './script-model.js';
+
+const RESOURCES = ['a', 'b', 'c'];
+const OWNERS = ['first', 'second', 'third'];
+const OPERATIONS_PER_WORLD = 400;
+/**
+ * Whole ms, and the clock that expiry goes by stands still while a script runs, TIME does not: on
+ * a busy machine they are as far apart as the script took.
+ */
+const TOLERANCE = 3;
+
+let server: RedisServer;
+let redis: Redis;
+
+beforeAll(async () => {
+  server = await startRedisServer();
+  redis = new Redis(server.port, '127.0.0.1');
+});
+
+afterAll(async () => {
+  redis.disconnect();
+  await server.stop();
+});
+
+describe('the model of the Redis scripts', () => {
+  it.each([
+    ['with fencing and quarantine', { fencing: true, quarantine: true }],
+    ['with fencing alone', { fencing: true, quarantine: false }],
+    ['with quarantine alone', { fencing: false, quarantine: true }],
+    ['with neither', { fencing: false, quarantine: false }],
+    ['with a key prefix', { fencing: true, quarantine: true, keyPrefix: 'p:' }],
+  ])('answers and stores what a real server does, %s', async (_, options) => {
+    const { world } = resolveOptions({ ttlMax: 300, ...options }, 3);
+    const comparison = new Comparison(world, new Random(options.fencing ? 7 : 8, 1));
+    await comparison.start();
+
+    for (let count = 0; count < OPERATIONS_PER_WORLD; count += 1) await comparison.step();
+
+    // A run in which one answer never came would compare nothing of it.
+    expect([...comparison.votes].sort()).toEqual(expectedVotes(world));
+  });
+});
+
+function expectedVotes(world: World): string[] {
+  const always = ['certified', 'done', 'found', 'granted', 'oom', 'revoked', 'taken'];
+  const fenced = world.fencing ? ['ahead', 'stale'] : [];
+  const quarantined = world.quarantine > 0 ? ['quarantined'] : [];
+  return [...always, ...fenced, ...quarantined].sort();
+}
+
+// The same operations on a server and on the model, whose clock is what the server said.
+class Comparison {
+  readonly votes = new Set<string>();
+  readonly #model = new ScriptModel();
+  #isPersistent = false;
+  #isFull = false;
+  #replid = '';
+  #stallMax = 0;
+
+  constructor(
+    private readonly world: World,
+    private readonly random: Random,
+  ) {}
+
+  async start(): Promise<void> {
+    await this.#fill(false);
+    await this.#flush();
+  }
+
+  async #flush(): Promise<void> {
+    await redis.flushall();
+    this.#model.data.clear();
+    this.#replid = /master_replid:(\w+)/.exec(await redis.info('replication'))?.[1] ?? '';
+  }
+
+  async step(): Promise<void> {
+    const draw = this.random.next();
+    if (draw < 0.01) await this.#flush();
+    else if (draw < 0.02) await this.#forgeCertificate();
+    else if (draw < 0.05) await this.#fill(!this.#isFull);
+    else if (draw < 0.1) this.#isPersistent = this.random.chance(0.3);
+    else if (draw < 0.2) await sleep(this.random.integer(1, 100));
+    else await this.#operate();
+    await this.#compareData();
+  }
+
+  async #operate(): Promise<void> {
+    const kinds = [
+      'acquire',
+      'acquire',
+      'extend',
+      'extend',
+      'release',
+      'inspect',
+      'certify',
+    ] as const;
+    const kind = this.random.pick(kinds);
+    if (kind === 'certify') return this.#certify();
+    if (kind === 'inspect') return this.#inspect();
+    const request = this.#drawRequest(await microseconds());
+    const args = ownerArguments(request, this.#isPersistent);
+    const { now, took, reply } = await evaluate(scripts[kind].text, args);
+    if (this.#isAmbiguous(now, took)) return this.#flush();
+    const real = reply === 'oom' ? 'oom' : read[kind](reply);
+    const said = Array.isArray(reply) ? Number(reply[1]) : 0;
+    const model = this.#askModel(kind, request, this.#moment(said > 0 ? said : now));
+    if (typeof real === 'object' && 'remaining' in real) {
+      expect(Math.abs(real.remaining - remainingOf(model))).toBeLessThanOrEqual(this.#tolerance);
+      expect({ ...real, remaining: 0 }).toEqual({ ...Object(model), remaining: 0 });
+    } else expect(real).toEqual(model);
+    this.#note(real);
+  }
+
+  #note(answer: 'oom' | { readonly vote: string }): void {
+    if (answer === 'oom') this.votes.add('oom');
+    else this.votes.add('isAhead' in answer && answer.isAhead === true ? 'ahead' : answer.vote);
+  }
+
+  #askModel(kind: 'acquire' | 'extend' | 'release', request: OwnerRequest, moment: ScriptMoment) {
+    try {
+      return this.#model[kind](request, moment);
+    } catch (error) {
+      if (error instanceof OutOfMemory) return 'oom';
+      throw error;
+    }
+  }
+
+  async #certify(): Promise<void> {
+    const args = certifyArguments(this.world, this.#isPersistent);
+    const { now, took, reply } = await evaluate(scripts.certify.text, args);
+    if (this.#isAmbiguous(now, took)) return this.#flush();
+    const certified = readCertified(reply);
+    const model = this.#model.certify(this.world, this.#moment(certified?.nodeTime ?? 0));
+    expect(certified?.quarantineRemaining).toBe(model);
+    this.votes.add('certified');
+  }
+
+  async #inspect(): Promise<void> {
+    const resource = this.random.pick(RESOURCES);
+    const args = inspectArguments(this.world, resource);
+    const { now, took, reply } = await evaluate(scripts.inspect.text, args);
+    if (this.#isAmbiguous(now, took)) return this.#flush();
+    const real = readInspected(reply);
+    const model = this.#model.inspect(this.world, resource, this.#moment(now));
+    expect({ ...real, remaining: 0 }).toEqual({ ...model, remaining: 0 });
+    expect(Math.abs(remainingOf(real) - remainingOf(model))).toBeLessThanOrEqual(this.#tolerance);
+    this.votes.add(real.vote);
+  }
+
+  #drawRequest(now: number): OwnerRequest {
+    const { random, world } = this;
+    const first = random.integer(0, 2);
+    const resources = RESOURCES.slice(first, first + random.integer(1, 2));
+    const range = world.clockSkewMax * 1_000 * 1.4;
+    const token = Math.floor(now + (random.next() * 2 - 1) * range);
+    const recorded = Number(this.#model.data.get(`redlock:fence:${resources[0]}`)?.value ?? 0);
+    return {
+      world,
+      resources,
+      ownerId: random.pick(OWNERS),
+      // At the very borders of what is accepted, too.
+      token: !world.fencing ? 0 : random.chance(0.3) ? recorded + random.integer(0, 1) : token,
+      ttl: random.integer(100, 300),
+    };
+  }
+
+  // A certificate of another run of the server, or one from the future.
+  async #forgeCertificate(): Promise<void> {
+    const key = `${this.world.keyPrefix}redlock:node`;
+    if (this.#isFull) return;
+    const birth = (await microseconds()) + this.random.pick([-500_000, 900_000, 1_200_000]);
+    const value = `${this.random.chance(0.5) ? this.#replid : 'another'}:${birth}`;
+    await redis.set(key, value);
+    this.#model.data.set(key, { value, expiresAt: Infinity });
+  }
+
+  async #fill(isFull: boolean): Promise<void> {
+    await redis.config('SET', 'maxmemory', isFull ? '1' : '0');
+    this.#isFull = isFull;
+  }
+
+  #moment(now: number): ScriptMoment {
+    return { now, replid: this.#replid, isPersistent: this.#isPersistent, isFull: this.#isFull };
+  }
+
+  // On a machine that stood still a key may have expired for one of the two alone.
+  #isAmbiguous(now: number, took: number): boolean {
+    this.#stallMax = Math.max(this.#stallMax, took);
+    const isNear = ({ expiresAt }: StoredValue): boolean =>
+      Math.abs(expiresAt - now / 1_000) <= this.#tolerance;
+    return took > TOLERANCE && [...this.#model.data.values()].some(isNear);
+  }
+
+  get #tolerance(): number {
+    return TOLERANCE + this.#stallMax;
+  }
+
+  // In one step with its time: between two commands a key may expire.
+  async #compareData(): Promise<void> {
+    const startedAt = performance.now();
+    const [now, ...entries] = (await redis.eval(LIST_ALL, 0)) as [number, ...Entry[]];
+    this.#stallMax = Math.max(this.#stallMax, performance.now() - startedAt);
+    const millisecond = Math.floor(now / 1_000);
+    const isNear = (key: string): boolean => {
+      const expiresAt = this.#model.data.get(key)?.expiresAt ?? -Infinity;
+      return Math.abs(expiresAt - millisecond) <= this.#tolerance;
+    };
+    const real = entries.map(([key, value, left]) => {
+      return { key, value, expiresAt: left < 0 ? Infinity : millisecond + left };
+    });
+    const live = [...this.#model.data].filter(([, { expiresAt }]) => expiresAt >= millisecond);
+    const model = live.map(([key, stored]) => ({ key, ...stored }));
+    const compared = (stored: typeof real): typeof real =>
+      stored.filter(({ key }) => !isNear(key)).sort((a, b) => (a.key < b.key ? -1 : 1));
+    const [found, expected] = [compared(real), compared(model)];
+    const withoutTime = (stored: typeof real): string[] =>
+      stored.map(({ key, value }) => `${key} = ${value}`);
+    expect(withoutTime(found)).toEqual(withoutTime(expected));
+    found.forEach(({ expiresAt }, index) => {
+      const difference = expiresAt - (expected[index]?.expiresAt ?? NaN);
+      if (expiresAt !== Infinity) expect(Math.abs(difference)).toBeLessThanOrEqual(this.#tolerance);
+      else expect(expected[index]?.expiresAt).toBe(Infinity);
+    });
+  }
+}
+
+type Entry = [key: string, value: string, left: number];
+
+/** The time, and all keys with their values and what is left of them. */
+const LIST_ALL = `
+local time = redis.call('TIME')
+local all = {time[1] * 1000000 + time[2]}
+for _, key in ipairs(redis.call('KEYS', '*')) do
+  all[#all + 1] = {key, redis.call('GET', key), redis.call('PTTL', key)}
+end
+return all`;
+
+const read = { acquire: readAcquired, extend: readExtended, release: readReleased };
+
+interface Evaluated {
+  /** The server's time, in µs. */
+  readonly now: number;
+  /** What the call took, in ms. */
+  readonly took: number;
+  readonly reply: unknown;
+}
+
+// The operation and the server's time in one step: between two commands keys may expire.
+async function evaluate(text: string, args: readonly (string | number)[]): Promise<Evaluated> {
+  const timed = `
+local function operation()
+${text}
+end
+local time = redis.call('TIME')
+local isDone, reply = pcall(operation)
+local now = time[1] * 1000000 + time[2]
+if isDone then return {now, reply} end
+return {now, type(reply) == 'table' and reply.err or reply}`;
+  const startedAt = performance.now();
+  const [now, reply] = (await redis.call('eval', timed, ...args)) as [number, unknown];
+  const took = performance.now() - startedAt;
+  if (typeof reply !== 'string') return { now, took, reply };
+  if (reply.includes('OOM')) return { now, took, reply: 'oom' };
+  throw new Error(reply);
+}
+
+function remainingOf(answer: unknown): number {
+  return (answer as { remaining?: number }).remaining ?? NaN;
+}
+
+async function microseconds(): Promise<number> {
+  const [seconds, rest] = await redis.time();
+  return Number(seconds) * 1_000_000 + Number(rest);
+}
+
+function sleep(delay: number): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, delay);
+  });
+}

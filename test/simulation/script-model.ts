@@ -1,0 +1,231 @@
+// What the Lua texts of lib/nodes/redis-scripts.ts do, in TypeScript: written once, used by every
+// simulated server, and compared with real servers by script-model.spec.ts.
+import type {
+  AcquireAnswer,
+  ExtendAnswer,
+  InspectAnswer,
+  OwnerRequest,
+  ReleaseAnswer,
+  World,
+} from '../../lib/core/lock-node.js';
+
+/** What a server holds under a key. */
+export interface StoredValue {
+  readonly value: string;
+  /** On the server's clock, in whole ms; Infinity without a ttl. Lives in this ms too. */
+  readonly expiresAt: number;
+}
+
+/** What a script finds on the server when it runs. */
+export interface ScriptMoment {
+  /** The server's clock, in whole µs. */
+  readonly now: number;
+  /** `master_replid`; null where scripts may not ask. */
+  readonly replid: string | null;
+  readonly isPersistent: boolean;
+  /** Whether `maxmemory` is reached: writes that need memory are refused. */
+  readonly isFull: boolean;
+}
+
+/** A script refused at its first write. */
+export class OutOfMemory extends Error {}
+
+interface Certificate {
+  /** µs for which the votes do not count yet. */
+  readonly uncounted: number;
+  readonly renewed: string | null;
+}
+
+/** The scripts over one data set. */
+export class ScriptModel {
+  /** Whether the running script has written: the server looks at its memory before that only. */
+  #hasWritten = false;
+
+  constructor(readonly data = new Map<string, StoredValue>()) {}
+
+  /** @throws OutOfMemory */
+  acquire(request: OwnerRequest, moment: ScriptMoment): AcquireAnswer {
+    this.#hasWritten = false;
+    const { world } = request;
+    const certificate = this.#readCertificate(world, moment);
+    const answer = this.#acquire(request, moment);
+    this.#writeCertificate(world, certificate, moment);
+    if (answer.vote !== 'granted' || certificate.uncounted === 0) return answer;
+    return { vote: 'quarantined', remaining: Math.ceil(certificate.uncounted / 1_000) };
+  }
+
+  extend(request: OwnerRequest, moment: ScriptMoment): ExtendAnswer {
+    this.#hasWritten = false;
+    const { world } = request;
+    const certificate = this.#readCertificate(world, moment);
+    const isWhole = this.#extend(request, moment);
+    this.#writeCertificate(world, certificate, moment);
+    if (!isWhole) return { vote: 'revoked' };
+    return { vote: certificate.uncounted > 0 ? 'quarantined' : 'granted' };
+  }
+
+  release(request: OwnerRequest, moment: ScriptMoment): ReleaseAnswer {
+    this.#hasWritten = false;
+    const { world, resources, ownerId, token } = request;
+    let deleted = 0;
+    for (const resource of resources) {
+      const key = lockKey(world, resource);
+      if (this.#get(key, moment) !== ownerId) continue;
+      this.data.delete(key);
+      this.#hasWritten = true;
+      deleted += 1;
+    }
+    if (deleted === resources.length || !world.fencing) return { vote: 'done' };
+    const low = this.#lowestRefused(world, resources, moment);
+    if (token > low && token <= moment.now + world.clockSkewMax * 1_000) {
+      if (this.#canStore(moment)) this.#record(world, resources, token, moment);
+    }
+    return { vote: 'done' };
+  }
+
+  inspect(world: World, resource: string, moment: ScriptMoment): InspectAnswer {
+    const ownerId = this.#get(lockKey(world, resource), moment);
+    if (ownerId === null) return { vote: 'found', ownerId: null, remaining: 0 };
+    return { vote: 'found', ownerId, remaining: this.#pttl(lockKey(world, resource), moment) };
+  }
+
+  /** The certificate step alone: for how many ms the votes do not count yet. */
+  certify(world: World, moment: ScriptMoment): number {
+    this.#hasWritten = false;
+    const certificate = this.#readCertificate(world, moment);
+    this.#writeCertificate(world, certificate, moment);
+    return Math.ceil(certificate.uncounted / 1_000);
+  }
+
+  #acquire(request: OwnerRequest, moment: ScriptMoment): AcquireAnswer {
+    const { world, resources, ownerId, token, ttl } = request;
+    const { now } = moment;
+    let owned = 0;
+    for (const resource of resources) {
+      const key = lockKey(world, resource);
+      const holder = this.#get(key, moment);
+      if (holder === ownerId) owned += 1;
+      else if (holder !== null) return { vote: 'taken', remaining: this.#pttl(key, moment) };
+    }
+    const nodeTime = readsClock(world) ? now : 0;
+    if (owned === resources.length) return { vote: 'granted', nodeTime };
+    if (world.fencing) {
+      const low = this.#lowestRefused(world, resources, moment);
+      const high = Math.max(now + world.clockSkewMax * 1_000, low + 1);
+      if (token <= low) return { vote: 'stale', isAhead: false, low, nodeTime };
+      if (token > high) return { vote: 'stale', isAhead: true, low, nodeTime };
+    }
+    if (moment.isFull) throw new OutOfMemory();
+    for (const resource of resources) {
+      this.#set(lockKey(world, resource), ownerId, ttl, moment);
+    }
+    if (world.fencing) this.#record(world, resources, token, moment);
+    return { vote: 'granted', nodeTime };
+  }
+
+  #extend(request: OwnerRequest, moment: ScriptMoment): boolean {
+    const { world, resources, ownerId, ttl } = request;
+    for (const resource of resources) {
+      const holder = this.#get(lockKey(world, resource), moment);
+      if (holder !== null && holder !== ownerId) return false;
+    }
+    let isWhole = true;
+    for (const resource of resources) {
+      const key = lockKey(world, resource);
+      if (this.#get(key, moment) === null) {
+        isWhole = false;
+        this.#restore(request, resource, moment);
+      } else if (this.#pttl(key, moment) < ttl) {
+        this.#set(key, ownerId, ttl, moment);
+      }
+    }
+    return isWhole;
+  }
+
+  #restore(request: OwnerRequest, resource: string, moment: ScriptMoment): void {
+    const { world, ownerId, token, ttl } = request;
+    if (!this.#canStore(moment)) return;
+    this.#set(lockKey(world, resource), ownerId, ttl, moment);
+    if (!world.fencing) return;
+    const recorded = Number(this.#get(fenceKey(world, resource), moment) ?? '0');
+    if (token > recorded) this.#record(world, [resource], token, moment);
+  }
+
+  #readCertificate(world: World, moment: ScriptMoment): Certificate {
+    if (world.quarantine === 0) return { uncounted: 0, renewed: null };
+    const { now, replid, isPersistent } = moment;
+    const quarantine = world.quarantine * 1_000;
+    const stored = this.#get(certificateKey(world), moment) ?? '';
+    const border = stored.lastIndexOf(':');
+    const known = border < 0 ? '' : stored.slice(0, border);
+    const birth = border < 0 ? NaN : Number(stored.slice(border + 1));
+    const isForeign = replid !== null && replid !== known && !isPersistent;
+    if (Number.isNaN(birth) || isForeign || birth > now + 1_000_000) {
+      return { uncounted: quarantine, renewed: `${replid ?? '?'}:${now}` };
+    }
+    return { uncounted: Math.max(0, quarantine - (now - birth)), renewed: null };
+  }
+
+  #writeCertificate(world: World, { renewed }: Certificate, moment: ScriptMoment): void {
+    if (renewed === null || !this.#canStore(moment)) return;
+    this.data.set(certificateKey(world), { value: renewed, expiresAt: Infinity });
+  }
+
+  #lowestRefused(world: World, resources: readonly string[], moment: ScriptMoment): number {
+    let low = moment.now - world.clockSkewMax * 1_000;
+    for (const resource of resources) {
+      low = Math.max(low, Number(this.#get(fenceKey(world, resource), moment) ?? '0'));
+    }
+    return low;
+  }
+
+  #record(world: World, resources: readonly string[], token: number, moment: ScriptMoment): void {
+    for (const resource of resources) {
+      this.#set(fenceKey(world, resource), String(token), world.fenceRetention, moment);
+    }
+  }
+
+  #get(key: string, moment: ScriptMoment): string | null {
+    const stored = this.data.get(key);
+    if (stored === undefined) return null;
+    if (millisecondOf(moment) <= stored.expiresAt) return stored.value;
+    this.data.delete(key);
+    return null;
+  }
+
+  #pttl(key: string, moment: ScriptMoment): number {
+    return (this.data.get(key)?.expiresAt ?? 0) - millisecondOf(moment);
+  }
+
+  #canStore({ isFull }: ScriptMoment): boolean {
+    return !isFull || this.#hasWritten;
+  }
+
+  #set(key: string, value: string, ttl: number, moment: ScriptMoment): void {
+    this.#hasWritten = true;
+    this.data.set(key, { value, expiresAt: millisecondOf(moment) + ttl });
+  }
+}
+
+/** The key of a lock on a server. */
+export function lockKey(world: World, resource: string): string {
+  return world.keyPrefix + resource;
+}
+
+/** The key of a resource's fence record on a server. */
+export function fenceKey(world: World, resource: string): string {
+  return `${world.keyPrefix}redlock:fence:${resource}`;
+}
+
+/** The key of a server's birth certificate. */
+export function certificateKey(world: World): string {
+  return `${world.keyPrefix}redlock:node`;
+}
+
+function readsClock(world: World): boolean {
+  return world.fencing || world.quarantine > 0;
+}
+
+function millisecondOf(moment: ScriptMoment): number {
+  return Math.floor(moment.now / 1_000);
+}
