@@ -1,6 +1,6 @@
 // The code base's own rules, where no linter says them.
-import { readdirSync, readFileSync } from 'node:fs';
-import { basename, join, sep } from 'node:path';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { basename, dirname, join, sep } from 'node:path';
 
 import { describe, expect, it } from '@jest/globals';
 
@@ -75,16 +75,30 @@ describe('the tests', () => {
 });
 
 describe('the documents', () => {
-  it.each(['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'CHANGELOG.md'])(
-    '%s links to files that exist',
-    (file) => {
-      const links = [...read(file).matchAll(/\]\((?!https?:|#)([^)#]+)/g)].map(
-        ([, to]) => to ?? '',
-      );
+  const documents = ['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'CHANGELOG.md'];
+  const all = [...documents, ...filesBelow('docs')];
 
-      for (const link of links) expect(() => readdirOrRead(link)).not.toThrow();
-    },
-  );
+  it.each(all)('%s links to files that exist', (file) => {
+    const links = [...read(file).matchAll(/\]\((?!https?:|#)([^)#]+)/g)].map(([, to]) => to ?? '');
+
+    for (const link of links) expect(existsSync(join(root, dirname(file), link))).toBe(true);
+  });
+
+  it('name tests that exist as what shows a promise', () => {
+    const shown = [...read('docs/SAFETY.md').matchAll(/`((?:test|sample-app)\/[\w./-]+)`/g)];
+
+    expect(shown.length).toBeGreaterThan(10);
+    for (const [, path] of shown) expect(existsSync(join(root, path ?? ''))).toBe(true);
+  });
+
+  it('name a test for each symptom, by its name', () => {
+    const rows = [...read('docs/SYMPTOMS.md').matchAll(/^\|.*\| `(.*?)` \| (.*?) \|$/gm)];
+    const isThere = ([, file, name]: readonly string[]): boolean =>
+      read(file ?? '').includes(name ?? '-');
+
+    expect(rows).toHaveLength(31);
+    expect(rows.filter((row) => !isThere(row)).map(([row]) => row)).toEqual([]);
+  });
 });
 
 function filesBelow(folder: string): string[] {
@@ -95,10 +109,6 @@ function filesBelow(folder: string): string[] {
 
 function read(file: string): string {
   return readFileSync(join(root, file), 'utf8');
-}
-
-function readdirOrRead(path: string): unknown {
-  return path.endsWith('/') ? readdirSync(join(root, path)) : read(path);
 }
 
 function withoutComments(source: string): string {

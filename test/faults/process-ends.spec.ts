@@ -46,7 +46,7 @@ describe('a process', () => {
     return child;
   }
 
-  it('ends at once when it has closed, also with an extension in flight (field defect 14)', async () => {
+  it('ends at once when it has closed, also with an extension in flight', async () => {
     const child = await startHolder({ resource: 'in-flight', ttl: 900, duration: 700 });
     const frozen = servers[2];
     frozen?.freeze();

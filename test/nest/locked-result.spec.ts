@@ -1,5 +1,5 @@
-// Field defect 23: methods that return Observables, async iterables or streams run outside the
-// lock. Here it is held until they end, fail or are dropped.
+// Methods that return Observables, async iterables or streams stay locked until those end, fail or
+// are dropped.
 import {
   subscribe as subscribeChannel,
   unsubscribe as unsubscribeChannel,

@@ -136,7 +136,7 @@ describe('a @Locked method', () => {
     expect(currentLock()).toBeUndefined();
   });
 
-  it('comes out with the very error of its body (field defect 24)', async () => {
+  it('comes out with the very error of its body', async () => {
     const failure = new Error('body');
     @Injectable()
     class Service {
@@ -151,7 +151,7 @@ describe('a @Locked method', () => {
     expect(await module.get(RedlockService).inspect('a')).toMatchObject({ state: 'free' });
   });
 
-  it('leaves the fields of the instance alone (field defect 26)', async () => {
+  it('leaves the fields of the instance alone', async () => {
     @Injectable()
     class Service {
       readonly redlockService = 'mine';
@@ -168,7 +168,7 @@ describe('a @Locked method', () => {
     expect(service).toMatchObject({ redlockService: 'mine', redlock: 'mine too' });
   });
 
-  it('keeps its name, length and metadata of decorators above and below (field defect 22)', () => {
+  it('keeps its name, length and metadata of decorators above and below', () => {
     class Service {
       @SetMetadata('above', 1)
       @Locked('a')
@@ -355,7 +355,7 @@ describe('fromContext', () => {
   });
 });
 
-describe('a resource function (field defect 27)', () => {
+describe('a resource function', () => {
   it.each([
     ['undefined', undefined, 'undefined'],
     ['an empty string', '', '""'],
@@ -451,7 +451,7 @@ describe('onTaken', () => {
     expect(jobs.runs).toBe(0);
   });
 
-  it('does not swallow the errors of other locks inside the body (field defect 29)', async () => {
+  it('does not swallow the errors of other locks inside the body', async () => {
     const module = await startModule({ providers: [Jobs] }, {}, nodes);
     const jobs = module.get(Jobs);
     await using lock = await module.get(RedlockService).acquire('job');

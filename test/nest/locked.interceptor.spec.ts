@@ -57,7 +57,7 @@ async function get(url: string, path: string, init?: RequestInit) {
   return { status: response.status, body: await response.text(), headers: response.headers };
 }
 
-describe('a role guard on a @Locked endpoint (field defect 22)', () => {
+describe('a role guard on a @Locked endpoint', () => {
   const Roles = (...roles: string[]) => SetMetadata('roles', roles);
 
   @Injectable()
@@ -177,7 +177,7 @@ class Transaction implements NestInterceptor {
   }
 }
 
-describe('the transaction around a @Locked handler (field defect 30)', () => {
+describe('the transaction around a @Locked handler', () => {
   @Controller()
   @UseInterceptors(Transaction)
   class Orders {
@@ -231,7 +231,7 @@ describe('the transaction around a @Locked handler (field defect 30)', () => {
     });
   });
 
-  it('rolls back inside the lock, and the error is the very one (field defect 24)', async () => {
+  it('rolls back inside the lock, and the error is the very one', async () => {
     journal.length = 0;
     const { url, application } = await startServer({ controllers: [Orders] });
 
@@ -525,16 +525,11 @@ describe('a @Locked endpoint', () => {
     expect((await redlock.status()).held).toBe(0);
   });
 
-  it.each(['again', 'againBy'])(
-    'refuses a handler that calls itself (field defect 28): %s',
-    async (name) => {
-      const { url } = await start();
+  it.each(['again', 'againBy'])('refuses a handler that calls itself: %s', async (name) => {
+    const { url } = await start();
 
-      expect((await get(url, `/${name}`)).body).toContain(
-        `LockReentryError: Endpoints.${name} asks`,
-      );
-    },
-  );
+    expect((await get(url, `/${name}`)).body).toContain(`LockReentryError: Endpoints.${name} asks`);
+  });
 
   it.each(['literal', 'arguments'])(
     'leaves the async context of inner interceptors to the handler: %s',

@@ -235,7 +235,7 @@ describe('RedlockModule given bad input', () => {
   });
 });
 
-describe('app.close() (field defect 21)', () => {
+describe('app.close()', () => {
   it('awaits running bodies, refuses new acquisitions and leaves nothing locked', async () => {
     const nodes = threeNodes();
     const module = await startPlain({ imports: [RedlockModule.forRoot(nodes)] });

@@ -89,7 +89,7 @@ describe('RedlockService', () => {
   });
 });
 
-describe('a nested acquisition of what the same context holds (field defect 28)', () => {
+describe('a nested acquisition of what the same context holds', () => {
   @Injectable()
   class Inventory {
     readonly redlock: RedlockService;

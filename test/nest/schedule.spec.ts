@@ -22,7 +22,7 @@ class Reports {
   }
 }
 
-describe('a @Cron method (field defect 22)', () => {
+describe('a @Cron method', () => {
   it('with @Locked above or below runs once over all replicas, locked', async () => {
     const nodes = threeNodes();
     const metadata = { imports: [ScheduleModule.forRoot()], providers: [Reports] };

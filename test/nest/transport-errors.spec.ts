@@ -1,5 +1,5 @@
 /* eslint-disable @typescript-eslint/no-unused-vars -- parameters are there for their types */
-// Field defect 25: a busy lock is a 500. Here each transport gets its own kind of error.
+// A busy lock is no server error: each transport gets its own kind.
 import type { AddressInfo } from 'node:net';
 
 import { describe, expect, it } from '@jest/globals';

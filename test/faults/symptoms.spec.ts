@@ -1,4 +1,4 @@
-// Points of FIELD-DEFECTS.md that only real servers can show.
+// What locks are known to get wrong, where only real servers can show it.
 import { once } from 'node:events';
 
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
@@ -93,7 +93,7 @@ async function aborted({ signal }: Lock, promise: () => number): Promise<number>
   return promisedUntil;
 }
 
-describe('one hung node of three (field defect 2)', () => {
+describe('one hung node of three', () => {
   it('slows neither acquire nor release: both keep the pace of the majority', async () => {
     const { redlock } = await start({ nodeTimeout: 1_000 });
     freeze(last);
@@ -129,7 +129,7 @@ describe('one hung node of three (field defect 2)', () => {
 });
 
 describe('an attempt that failed', () => {
-  it('is undone on the node that hung, soon after it goes on (field defect 7)', async () => {
+  it('is undone on the node that hung, soon after it goes on', async () => {
     const { redlock } = await start();
     for (const { client } of servers.slice(0, 2)) await client.set('undone', 'other', 'PX', 60_000);
     const thaw = freeze(last);
@@ -143,7 +143,7 @@ describe('an attempt that failed', () => {
     for (const { client } of servers.slice(0, 2)) await client.del('undone');
   });
 
-  it('leaves no ghost on nodes that were unreachable (field defect 8)', async () => {
+  it('leaves no ghost on nodes that were unreachable', async () => {
     const proxies = await startProxies();
     const { redlock } = await start(
       {},
@@ -166,7 +166,7 @@ describe('an attempt that failed', () => {
   });
 });
 
-describe('the signal (field defect 11)', () => {
+describe('the signal', () => {
   it('aborts when the validity ends while all nodes hang, not seconds later', async () => {
     const { redlock } = await start();
     const lock = await redlock.acquire('hung', 900, { watchdog: true });
@@ -196,7 +196,7 @@ describe('the signal (field defect 11)', () => {
   });
 });
 
-describe('a blocked event loop (field defect 12)', () => {
+describe('a blocked event loop', () => {
   it('that outlasts the ttl is known in the very next statement', async () => {
     const { redlock } = await start();
     const body = redlock.using('blocked', 400, (lock) => {
@@ -211,7 +211,7 @@ describe('a blocked event loop (field defect 12)', () => {
   });
 });
 
-describe('nodes that vanish while locks are extended in the background (field defect 17)', () => {
+describe('nodes that vanish while locks are extended in the background', () => {
   it('leave no rejection that nobody handles', async () => {
     const proxies = await startProxies();
     const { redlock } = await start(
@@ -234,7 +234,7 @@ describe('nodes that vanish while locks are extended in the background (field de
   });
 });
 
-describe('app.close() (field defect 21)', () => {
+describe('app.close()', () => {
   it('releases what running bodies held, then disconnects, and leaves my client open', async () => {
     const client = first.client.duplicate();
     endings.push(() => client.disconnect());
