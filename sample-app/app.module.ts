@@ -5,6 +5,7 @@ import { RedlockModule, seconds, type NodeInput, type RedlockOptions } from 'nes
 
 import { AccountsController } from './accounts/accounts.controller.js';
 import { AccountsService } from './accounts/accounts.service.js';
+import { HomeController } from './home.controller.js';
 import { InventoryController } from './inventory/inventory.controller.js';
 import { InventoryService } from './inventory/inventory.service.js';
 import { UnlockedInventoryService } from './inventory/unlocked-inventory.service.js';
@@ -40,6 +41,7 @@ export class AppModule {
       module: AppModule,
       imports: [RedlockModule.forRoot(nodes, lockOptions), ScheduleModule.forRoot()],
       controllers: [
+        HomeController,
         AccountsController,
         InventoryController,
         LocksController,

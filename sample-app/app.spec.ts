@@ -72,6 +72,17 @@ async function buyAtOnce(replicas: [TestApp, TestApp], count: number): Promise<n
   return (await Promise.all(purchases)).map(({ status }) => status);
 }
 
+describe('the home page', () => {
+  it('says what to try, with the address that it was asked by', async () => {
+    const { app } = await startApp();
+    const url = await app.getUrl();
+
+    const page = await (await fetch(url)).text();
+
+    expect(page).toContain(`curl ${new URL(url).host}/inventory/apple`);
+  });
+});
+
 describe('the inventory', () => {
   it('sells a piece, and tells the fencing token it was sold under', async () => {
     const { get, post } = await startApp();
