@@ -130,13 +130,7 @@ export class Redlock {
     optionsOrBody: Milliseconds | UsingOptions | LockedBody<T>,
     bodyAfterOptions?: LockedBody<T>,
   ): Promise<T> {
-    const [options, body] =
-      typeof optionsOrBody === 'function'
-        ? [{}, optionsOrBody]
-        : [usingOptions(optionsOrBody), bodyAfterOptions];
-    if (typeof body !== 'function') {
-      throw new TypeError(`Expected body to be a function, got ${describe(body)}`);
-    }
+    const [options, body] = usingArguments(optionsOrBody, bodyAfterOptions);
     const names = normalizeResources(resources);
     const resolved = resolveAcquire(this.options, 'using', options.ttl, options);
     const lock = await this.#acquire(names, resolved, true);
@@ -198,8 +192,22 @@ export class Redlock {
   }
 }
 
-function usingOptions(options: unknown): UsingOptions {
-  if (typeof options === 'number') return { ttl: options };
-  if (typeof options === 'object' && options !== null) return options;
-  throw new TypeError(`Expected options to be a ttl in ms or an object, got ${describe(options)}`);
+/**
+ * The arguments of `using` after its resources: the options may be a ttl, or left out.
+ * @throws TypeError where there is no body, or the options are neither.
+ */
+export function usingArguments<T, Options extends UsingOptions>(
+  optionsOrBody: Milliseconds | Options | LockedBody<T>,
+  bodyAfterOptions: LockedBody<T> | undefined,
+): readonly [Options | UsingOptions, LockedBody<T>] {
+  if (typeof optionsOrBody === 'function') return [{}, optionsOrBody];
+  const options = typeof optionsOrBody === 'number' ? { ttl: optionsOrBody } : optionsOrBody;
+  const given: unknown = options;
+  if (typeof given !== 'object' || given === null) {
+    throw new TypeError(`Expected options to be a ttl in ms or an object, got ${describe(given)}`);
+  }
+  if (typeof bodyAfterOptions !== 'function') {
+    throw new TypeError(`Expected body to be a function, got ${describe(bodyAfterOptions)}`);
+  }
+  return [options, bodyAfterOptions];
 }

@@ -1,10 +1,14 @@
-import { describe } from '../core/resources.js';
+import {
+  usingArguments,
+  type LockedBody,
+  type Redlock,
+  type RedlockStatus,
+} from '../core/redlock.js';
 import { runHolding } from './lock-context.js';
 import { checkReentrant, findJoinable, type Caller, type ReentrantOptions } from './reentry.js';
 import type { ResourceState } from '../core/inspection.js';
 import type { Lock } from '../core/lock.js';
 import type { AcquireOptions, UsingOptions } from '../core/options.js';
-import type { LockedBody, Redlock, RedlockStatus } from '../core/redlock.js';
 import type { Milliseconds } from '../core/units.js';
 
 /**
@@ -84,13 +88,8 @@ export class RedlockService {
     optionsOrBody: Milliseconds | PlacedOptions | LockedBody<T>,
     bodyAfterOptions?: LockedBody<T>,
   ): Promise<T> {
-    const [options, body] =
-      typeof optionsOrBody === 'function'
-        ? [{}, optionsOrBody]
-        : [usingOptions(optionsOrBody), bodyAfterOptions];
-    if (typeof body !== 'function') {
-      throw new TypeError(`Expected body to be a function, got ${describe(body)}`);
-    }
+    const [given, body] = usingArguments(optionsOrBody, bodyAfterOptions);
+    const options: PlacedOptions = given;
     const place = options[placeOption] ?? 'RedlockService.using';
     const joined = findJoinable(this.#caller(options, place), resources);
     if (joined !== null) return runJoined(joined, body);
@@ -128,10 +127,4 @@ async function runJoined<T>(lock: Lock, body: LockedBody<T>): Promise<T> {
   // As with a lock of its own: not valid to the very end means that the result is in doubt.
   if (!lock.isValid) throw lock.lostError(result);
   return result;
-}
-
-function usingOptions(options: unknown): PlacedOptions {
-  if (typeof options === 'number') return { ttl: options };
-  if (typeof options === 'object' && options !== null) return options;
-  throw new TypeError(`Expected options to be a ttl in ms or an object, got ${describe(options)}`);
 }
