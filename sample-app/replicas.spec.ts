@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { buy } from './demo/buyer.js';
 import { startReplica, type Replica } from './demo/replica.js';
 import { type RedisServer, startRedisServers } from './infrastructure/redis-server.js';
-import { compile } from './testing/compile.js';
+import { compile } from '../test/support/compile.js';
 
 describe('replicas over five Redis servers', () => {
   let folder: string;

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 
-import { compile } from '../testing/compile.js';
+import { compile } from '../../test/support/compile.js';
 import { startRedisServers, type RedisServer } from './redis-server.js';
 
 describe('RedisServer', () => {

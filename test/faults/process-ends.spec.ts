@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { LockTakenError } from 'nestjs-locked';
 
-import { compile } from '../../sample-app/testing/compile.js';
+import { compile } from '../support/compile.js';
 import { eventually } from '../support/node-harness.js';
 import {
   locksOn,

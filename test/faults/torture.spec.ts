@@ -6,7 +6,7 @@ import { join } from 'node:path';
 
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 
-import { compile } from '../../sample-app/testing/compile.js';
+import { compile } from '../support/compile.js';
 
 describe('four processes that lock over five servers while everything breaks', () => {
   let folder: string;
