@@ -133,7 +133,8 @@ export class Universe {
   #isIdle(): boolean {
     return this.clients.every(({ process, machine }) => {
       if (process.isEnded) return true;
-      if (process.tasks > 0) return false;
+      // What a paused client has begun to send comes when it goes on.
+      if (process.tasks > 0 || machine.busyUntil > this.scheduler.now) return false;
       const { held, waiting } = machine.probe(() => process.redlock.status());
       return held === 0 && waiting === 0 && process.underWay.length === 0;
     });
