@@ -3,6 +3,7 @@ import { systemEnvironment, type Environment } from '../core/environment.js';
 import type { LockNode } from '../core/lock-node.js';
 import { silentObserver, type RedlockObserver } from '../core/observer.js';
 import type { ResolvedOptions } from '../core/options.js';
+import { majorityOf } from '../core/quorum.js';
 import { describe } from '../core/resources.js';
 import type { Milliseconds } from '../core/units.js';
 import { MemoryNode } from './memory-node.js';
@@ -196,7 +197,7 @@ function checkFit(nodeCount: number, own: readonly RedisNode[], peers: NodePeers
   const refused = own.map((node) => node.status()).filter(({ state }) => state === 'refused');
   const reasons = refused.map(({ name, findings }) => `${name}: ${findings.join(' ')}`).join('; ');
   if (peers.duplicates.size > 0) throw new RangeError(reasons);
-  const quorum = Math.floor(nodeCount / 2) + 1;
+  const quorum = majorityOf(nodeCount);
   if (nodeCount - refused.length < quorum) {
     throw new Error(`There can be no quorum of ${quorum} of ${nodeCount} nodes. ${reasons}`);
   }
