@@ -66,6 +66,7 @@ export { LockedInterceptor } from './nest/locked.interceptor.js';
 export { type RedlockHttpStatus } from './nest/transport-errors.js';
 export {
   type AcquireMessage,
+  type ExtendMessage,
   type LostMessage,
   type NodeMessage,
   type ReleaseMessage,

@@ -26,6 +26,15 @@ export interface AcquireMessage {
   readonly fencingToken: number | null;
 }
 
+/** Published on `nestjs-locked:extend` each time a quorum of nodes extended a lock. */
+export interface ExtendMessage {
+  readonly redlock: string;
+  readonly resources: readonly string[];
+  readonly ownerId: string;
+  /** How long the lock is valid from now on, in ms. */
+  readonly remaining: Milliseconds;
+}
+
 /** Published on `nestjs-locked:release` for each lock that its holder released. */
 export interface ReleaseMessage {
   readonly redlock: string;
@@ -54,6 +63,7 @@ export interface NodeMessage {
 
 const channels = {
   acquire: channel('nestjs-locked:acquire'),
+  extend: channel('nestjs-locked:extend'),
   release: channel('nestjs-locked:release'),
   lost: channel('nestjs-locked:lost'),
   node: channel('nestjs-locked:node'),
@@ -81,7 +91,12 @@ export function createObserver(redlock: string): RedlockObserver {
       const message: AcquireMessage = { redlock, resources, waited, attempts, ...outcome };
       channels.acquire.publish(message);
     },
-    extended: () => undefined,
+    extended(lock) {
+      if (!channels.extend.hasSubscribers) return;
+      const { resources, ownerId, remaining } = lock;
+      const message: ExtendMessage = { redlock, resources, ownerId, remaining };
+      channels.extend.publish(message);
+    },
     released(lock, heldFor) {
       if (!channels.release.hasSubscribers) return;
       const { resources, ownerId } = lock;

@@ -6,6 +6,7 @@ import {
   RedlockModule,
   RedlockService,
   type AcquireMessage,
+  type ExtendMessage,
   type Lock,
 } from 'nestjs-locked';
 
@@ -42,6 +43,21 @@ describe('the diagnostics channels', () => {
     expect(releases).toEqual([
       { redlock: 'default', resources, ownerId, heldFor: expect.any(Number) },
     ]);
+  });
+
+  it('tell of each extension, and of the validity it gave', async () => {
+    const extensions = listen<ExtendMessage>('extend');
+    const imports = [RedlockModule.forRoot(threeNodes(), quick)];
+    const redlock = (await startPlain({ imports })).get(RedlockService);
+
+    const lock = await redlock.acquire('a', 200);
+    await lock.extend(10_000);
+    const { ownerId, resources } = lock;
+    await lock.release();
+
+    const remaining: unknown = expect.any(Number);
+    expect(extensions).toEqual([{ redlock: 'default', resources, ownerId, remaining }]);
+    expect(extensions[0]?.remaining).toBeGreaterThan(9_000);
   });
 
   it('tell of a lost lock, of which one line is logged', async () => {
