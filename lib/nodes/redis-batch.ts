@@ -6,21 +6,20 @@ import { isReadOnly, isUnknownScript, outcomeOfError } from './redis-outcomes.js
 import {
   batchArguments,
   ownerArguments,
-  scripts,
   type BatchedOperation,
-  type RedisScript,
   type ScriptArguments,
-} from './redis-scripts.js';
+} from './redis-script-arguments.js';
+import { scripts, type RedisScript } from './redis-scripts.js';
 
 /** An operation that waits for its tick to end. */
-export interface Operation extends BatchedOperation {
+export type Operation = BatchedOperation & {
   /**
    * Whether nobody wants it any more. Asked only before it is sent a second time: an acquisition
    * that ran after its release would be a ghost.
    */
   isSettled(): boolean;
   readonly onReply: OnReply;
-}
+};
 
 /** Sends a script to a connection, by its hash or with its text. */
 export type SendScript = (
@@ -38,6 +37,10 @@ export class RedisBatch {
   #operations: Operation[] = [];
   #connection: RedisConnection | null = null;
 
+  readonly #flush = (): void => this.flush();
+  // Node empties the queue of microtasks before it takes this one.
+  readonly #flushAfterMicrotasks = (): void => process.nextTick(this.#flush);
+
   constructor(isPersistent: boolean, send: SendScript) {
     this.#isPersistent = isPersistent;
     this.#send = send;
@@ -49,8 +52,9 @@ export class RedisBatch {
     if (!this.#fits(connection, operation)) this.flush();
     if (this.#operations.length === 0) {
       this.#connection = connection;
-      // After the microtasks that run now: callers resumed by one reply ask again in one call.
-      process.nextTick(() => this.flush());
+      // After all microtasks of this tick: callers resumed by one reply ask again in one call,
+      // and a lock that is released and handed on is one call too.
+      queueMicrotask(this.#flushAfterMicrotasks);
     }
     this.#operations.push(operation);
   }
@@ -92,7 +96,7 @@ export class RedisBatch {
     const isLone = operations.length === 1;
     const script = isLone ? scripts[first.name] : scripts.batch;
     const args = isLone
-      ? ownerArguments(first.request, this.#isPersistent)
+      ? ownerArguments(first, this.#isPersistent)
       : batchArguments(first.request.world, operations, this.#isPersistent);
     this.#send(connection, command, script, args, (failure, reply) => {
       if (failure !== null && command === 'evalsha' && isUnknownScript(failure)) {

@@ -1,4 +1,4 @@
-// The Lua texts that run on a Redis node, and what they are called with.
+// The Lua texts that run on a Redis node. What they are called with: redis-script-arguments.ts.
 //
 // Each operation is a Lua function over a slice of KEYS, so that a script may run one of them or
 // many in a loop. The order of writes matters: Redis refuses a script for want of memory, of
@@ -7,8 +7,6 @@
 // Numbers of microseconds travel and are stored as digits: `tostring` rounds to 14 of them.
 // eslint-disable-next-line no-restricted-imports -- a hash of constants, no randomness
 import { createHash } from 'node:crypto';
-
-import type { OwnerRequest, World } from '../core/lock-node.js';
 
 /** A script, and the name under which a server keeps it. */
 export interface RedisScript {
@@ -135,26 +133,44 @@ end
 `;
 
 const RELEASE = `
-local function release(first, count, owner, token)
+-- Tells the processes that listen for these locks, and says how many they are. A user without
+-- the right to is heard by nobody: they poll.
+local function wake(first, last)
+  local prefix, most = string.sub(KEYS[1], 1, -#'redlock:node' - 1), 0
+  for i = first, last do
+    local channel = prefix .. 'redlock:wake:' .. string.sub(KEYS[i], #prefix + 1)
+    local subscribed = redis.pcall('PUBSUB', 'NUMSUB', channel)[2] or 0
+    if subscribed > 0 then redis.pcall('PUBLISH', channel, subscribed) end
+    most = math.max(most, subscribed)
+  end
+  return most
+end
+
+local function release(first, count, owner, token, wakes)
   local last, deleted = first + count - 1, 0
   for i = first, last do
     if redis.call('GET', KEYS[i]) == owner then
       deleted = deleted + redis.call('DEL', KEYS[i])
     end
   end
+  local listeners = 0
+  if deleted > 0 and wakes == '1' then listeners = wake(first, last) end
   -- All deleted: the acquisition has been here, and its token is on record.
-  if deleted == count or not isFenced then return {'done', now} end
+  if deleted == count or not isFenced then return {'done', now, listeners} end
   local proposed = tonumber(token)
   if lowestRefused(last + 1, last + count) < proposed and proposed <= now + skew then
     for i = last + 1, last + count do
       redis.pcall('SET', KEYS[i], token, 'PX', retention)
     end
   end
-  return {'done', now}
+  return {'done', now, listeners}
 end
 `;
 
-/** ARGV of a script that runs one operation, after the world's: owner, token, ttl, count. */
+/**
+ * ARGV of a script that runs one operation, after the world's: owner, token, ttl, count. A release
+ * has '1' in place of the ttl where it tells those who listen.
+ */
 const ONE = `2, tonumber(ARGV[8]), ARGV[5], ARGV[6], ARGV[7]`;
 
 /** What a node is asked, as scripts. `certify` is the certificate step alone. */
@@ -176,7 +192,7 @@ return release(${ONE})`),
 
   /**
    * Many operations, in order and independent of each other: one that fails answers for itself.
-   * ARGV, after the world's: for each its name, owner, token, ttl, count. Redis would end the
+   * ARGV, after the world's: for each its name, and what its own script has. Redis would end the
    * whole script with the first error, and nobody would learn what those before it had done.
    */
   batch: script(`${WORLD}${CERTIFICATE}${ACQUIRE}${EXTEND}${RELEASE}
@@ -205,71 +221,6 @@ local uncounted, certificate, replid = readCertificate()
 writeCertificate(certificate)
 return {now, math.ceil(uncounted / 1000), replid and 1 or 0}`),
 } as const;
-
-/** What a script is called with after its text or hash: the number of keys, the keys, ARGV. */
-export type ScriptArguments = readonly (string | number)[];
-
-/** The arguments of `acquire`, `extend` and `release`. */
-export function ownerArguments(request: OwnerRequest, isPersistent: boolean): ScriptArguments {
-  const { world } = request;
-  const keys = [certificateKey(world), ...ownerKeys(request)];
-  return [keys.length, ...keys, ...worldArguments(world, isPersistent), ...ownArguments(request)];
-}
-
-/** An operation of a batch: a script's name, and what it is asked. */
-export interface BatchedOperation {
-  readonly name: 'acquire' | 'extend' | 'release';
-  readonly request: OwnerRequest;
-}
-
-/** The arguments of `batch`, for operations of one world. */
-export function batchArguments(
-  world: World,
-  operations: readonly BatchedOperation[],
-  isPersistent: boolean,
-): ScriptArguments {
-  const keys = [certificateKey(world)];
-  const own: (string | number)[] = [];
-  for (const { name, request } of operations) {
-    keys.push(...ownerKeys(request));
-    own.push(name, ...ownArguments(request));
-  }
-  return [keys.length, ...keys, ...worldArguments(world, isPersistent), ...own];
-}
-
-/** The arguments of `certify`. */
-export function certifyArguments(world: World, isPersistent: boolean): ScriptArguments {
-  return [1, certificateKey(world), ...worldArguments(world, isPersistent)];
-}
-
-/** The arguments of `inspect`. */
-export function inspectArguments(world: World, resource: string): ScriptArguments {
-  return [1, world.keyPrefix + resource];
-}
-
-// The locks, and with fencing as many fence records.
-function ownerKeys({ world, resources }: OwnerRequest): string[] {
-  const locks = resources.map((resource) => world.keyPrefix + resource);
-  if (!world.fencing) return locks;
-  return [...locks, ...resources.map((resource) => fenceKey(world, resource))];
-}
-
-function ownArguments({ ownerId, token, ttl, resources }: OwnerRequest): (string | number)[] {
-  return [ownerId, token, ttl, resources.length];
-}
-
-function worldArguments(world: World, isPersistent: boolean): (string | number)[] {
-  const retention = world.fencing ? world.fenceRetention : 0;
-  return [world.clockSkewMax, retention, world.quarantine, isPersistent ? '1' : '0'];
-}
-
-function fenceKey(world: World, resource: string): string {
-  return `${world.keyPrefix}redlock:fence:${resource}`;
-}
-
-function certificateKey(world: World): string {
-  return `${world.keyPrefix}redlock:node`;
-}
 
 function script(text: string): RedisScript {
   return { text, sha: createHash('sha1').update(text).digest('hex') };

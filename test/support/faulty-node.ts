@@ -9,6 +9,8 @@ import type {
   NodeStatus,
   OwnerRequest,
   ReleaseAnswer,
+  ReleaseRequest,
+  WakeListener,
   World,
 } from '../../lib/core/lock-node.js';
 import type { Milliseconds } from '../../lib/core/units.js';
@@ -39,13 +41,20 @@ export interface Fault {
 export interface RecordedCall {
   readonly operation: Operation;
   readonly at: Milliseconds;
-  readonly request: OwnerRequest | null;
+  readonly request: OwnerRequest | ReleaseRequest | null;
 }
 
 /** How long the way to the node and back takes, in ms. */
 export interface Latency {
   readonly request?: Milliseconds;
   readonly answer?: Milliseconds;
+}
+
+interface Ear {
+  readonly world: World;
+  readonly resource: string;
+  readonly listener: WakeListener;
+  stop: () => void;
 }
 
 type Answer = AcquireAnswer | ExtendAnswer | ReleaseAnswer | InspectAnswer;
@@ -60,6 +69,9 @@ export class FaultyNode implements LockNode {
   readonly #environment: SimulatedEnvironment;
   readonly #clockOffset: Milliseconds;
   readonly #faults = new Map<Operation, Fault>();
+  readonly #ears = new Set<Ear>();
+  /** Subscriptions are refused, or dead without a word: nothing published is heard. */
+  isDeaf = false;
   #node: MemoryNode;
   #requestsBusyUntil: Milliseconds = -Infinity;
   #answersBusyUntil: Milliseconds = -Infinity;
@@ -99,7 +111,7 @@ export class FaultyNode implements LockNode {
     );
   }
 
-  release(request: OwnerRequest, onAnswer: (answer: ReleaseAnswer) => void): void {
+  release(request: ReleaseRequest, onAnswer: (answer: ReleaseAnswer) => void): void {
     const fault = this.#record('release', request);
     this.#pass<ReleaseAnswer>(
       fault,
@@ -117,6 +129,16 @@ export class FaultyNode implements LockNode {
       (node, answer) => node.inspect(world, resource, answer),
       onAnswer,
     );
+  }
+
+  listen(world: World, resource: string, listener: WakeListener): () => void {
+    const ear = { world, resource, listener: this.#overNetwork(listener), stop: () => undefined };
+    this.#ears.add(ear);
+    if (!this.isDeaf) this.#attach(ear);
+    return () => {
+      this.#ears.delete(ear);
+      ear.stop();
+    };
   }
 
   status(): NodeStatus {
@@ -149,6 +171,19 @@ export class FaultyNode implements LockNode {
   /** A restart without persistence, or FLUSHALL. */
   loseKeys(): void {
     this.#node = this.#emptyNode();
+    for (const ear of this.#ears) this.#attach(ear);
+  }
+
+  /** How many listen here for `resource`. */
+  listenersOf(resource: string): number {
+    return [...this.#ears].filter((ear) => ear.resource === resource).length;
+  }
+
+  /** Somebody publishes what was no release, or publishes a release once more. */
+  forgeWakeUp(resource: string, listeners = 1): void {
+    for (const ear of this.#ears) {
+      if (ear.resource === resource) ear.listener.onWake(listeners);
+    }
   }
 
   /** How often an operation was asked for. */
@@ -176,15 +211,31 @@ export class FaultyNode implements LockNode {
 
   /** Deletes what {@link occupy} stored. */
   vacate(resource: string, ownerId = 'someone else'): void {
-    const request = { world: plainWorld, resources: [resource], ownerId, token: 0, ttl: 100 };
-    this.#node.release(request, () => undefined);
+    const key = { resources: [resource], ownerId, token: 0, ttl: 100 };
+    this.#node.release({ world: plainWorld, ...key, wakes: false }, () => undefined);
   }
 
   /** Makes the node know a fencing token for `resource`, past all faults. */
   recordToken(world: World, resource: string, token: number): void {
     const request = { world, resources: [resource], ownerId: 'an earlier owner', token, ttl: 100 };
     this.#node.acquire(request, () => undefined);
-    this.#node.release(request, () => undefined);
+    this.#node.release({ ...request, wakes: false }, () => undefined);
+  }
+
+  #attach(ear: Ear): void {
+    ear.stop();
+    ear.stop = this.#node.listen(ear.world, ear.resource, ear.listener);
+  }
+
+  #overNetwork(listener: WakeListener): WakeListener {
+    return {
+      onLive: (isLive) => {
+        this.#answer(() => listener.onLive(isLive));
+      },
+      onWake: (listeners) => {
+        if (!this.isDeaf) this.#answer(() => listener.onWake(listeners));
+      },
+    };
   }
 
   #emptyNode(): MemoryNode {
@@ -206,7 +257,7 @@ export class FaultyNode implements LockNode {
     });
   }
 
-  #record(operation: Operation, request: OwnerRequest | null): Fault | null {
+  #record(operation: Operation, request: OwnerRequest | ReleaseRequest | null): Fault | null {
     this.calls.push({ operation, at: this.#environment.now(), request });
     return this.#faults.get(operation) ?? null;
   }

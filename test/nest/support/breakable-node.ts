@@ -8,6 +8,8 @@ import type {
   NodeStatus,
   OwnerRequest,
   ReleaseAnswer,
+  ReleaseRequest,
+  WakeListener,
   World,
 } from 'nestjs-locked';
 import { MemoryNode } from 'nestjs-locked';
@@ -42,12 +44,16 @@ export class BreakableNode implements LockNode {
     else this.#node.extend(request, onAnswer);
   }
 
-  release(request: OwnerRequest, onAnswer: (answer: ReleaseAnswer) => void): void {
+  release(request: ReleaseRequest, onAnswer: (answer: ReleaseAnswer) => void): void {
     this.#node.release(request, onAnswer);
   }
 
   inspect(world: World, resource: string, onAnswer: (answer: InspectAnswer) => void): void {
     this.#node.inspect(world, resource, onAnswer);
+  }
+
+  listen(world: World, resource: string, listener: WakeListener): () => void {
+    return this.#node.listen(world, resource, listener);
   }
 
   status(): NodeStatus {
