@@ -103,8 +103,10 @@ export class RedisBatch {
         this.#sendAgain(connection, operations, failure);
       } else if (failure !== null) {
         for (const { onReply } of operations) onReply(failure, null);
+      } else if (isLone) {
+        first.onReply(null, reply);
       } else {
-        answer(connection, operations, isLone ? [reply] : reply);
+        answer(connection, operations, reply);
       }
     });
   }
@@ -127,23 +129,31 @@ export class RedisBatch {
 function answer(
   connection: RedisConnection,
   operations: readonly Operation[],
-  replies: unknown,
+  reply: unknown,
 ): void {
-  const list: readonly unknown[] = Array.isArray(replies) ? replies : [];
-  operations.forEach(({ onReply }, index) => {
-    const reply = list[index];
-    const failure = failureOf(reply);
-    onReply(failure, failure === null ? (reply ?? null) : null);
+  const answers = listOf(reply);
+  const now = answers[0];
+  operations.forEach(({ name, onReply }, index) => {
+    const given = answers[index + 1];
+    if (given === PLAIN) {
+      onReply(null, [name === 'release' ? 'done' : 'granted', now, 0]);
+      return;
+    }
+    const [vote, figure] = listOf(given);
+    // How the batch script tells of an operation that failed by itself.
+    const failure = vote === 'error' ? outcomeOfError(String(figure)) : null;
+    onReply(failure, failure === null ? [vote, now, figure] : null);
     // As when the whole call is refused for it: this connection will never write again.
     if (failure !== null && isReadOnly(failure)) connection.end(failure);
   });
 }
 
-// How the batch script tells of an operation that failed by itself.
-function failureOf(reply: unknown): FailedAnswer | null {
-  if (!Array.isArray(reply) || reply[0] !== 'error') return null;
-  return outcomeOfError(String(reply[1]));
+function listOf(reply: unknown): readonly unknown[] {
+  return Array.isArray(reply) ? reply : [];
 }
+
+/** How the batch script says in short that an operation was granted or done. */
+const PLAIN = 1;
 
 /** Redis serves nobody else while a script runs: enough to save the encoding, no more. */
 const LOCKS_MAX = 128;

@@ -53,14 +53,14 @@ export class RedisConnection {
   }
 
   /** Writes a command. On a connection that has ended nothing is sent. */
-  call(command: string, args: readonly (string | number)[], onReply: OnReply): void {
+  call(command: string, args: (string | number)[], onReply: OnReply): void {
     if (this.#hasEnded) {
       queueMicrotask(() => onReply(unsentOutcome('connection closed'), null));
       return;
     }
     const unanswered = { sentAt: this.#environment.now(), onReply };
     this.#unanswered.add(unanswered);
-    void this.#client.call(command, [...args], (error, reply) => {
+    void this.#client.call(command, args, (error, reply) => {
       if (!this.#unanswered.delete(unanswered)) return;
       if (error) onReply(failureOf(error), null);
       else onReply(null, reply ?? null);

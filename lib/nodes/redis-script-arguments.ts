@@ -15,8 +15,9 @@ export function ownerArguments(
   isPersistent: boolean,
 ): ScriptArguments {
   const { world } = operation.request;
+  const { ownerId, token, resources } = operation.request;
   const keys = [certificateKey(world), ...ownerKeys(operation.request)];
-  const own = ownArguments(operation);
+  const own = [ownerId, token, figureOf(operation), resources.length];
   return [keys.length, ...keys, ...worldArguments(world, isPersistent), ...own];
 }
 
@@ -27,12 +28,28 @@ export function batchArguments(
   isPersistent: boolean,
 ): ScriptArguments {
   const keys = [certificateKey(world)];
-  const own: (string | number)[] = [];
+  const own = worldArguments(world, isPersistent);
+  // What operations that follow each other have in common is said once: each argument costs.
+  let run: BatchedOperation | null = null;
+  let many = 0;
+  let manyAt = 0;
   for (const operation of operations) {
-    keys.push(...ownerKeys(operation.request));
-    own.push(operation.name, ...ownArguments(operation));
+    const { request } = operation;
+    const { ownerId, token, resources } = request;
+    if (run === null || !isAlike(run, operation)) {
+      run = operation;
+      many = 0;
+      manyAt = own.push(operation.name, figureOf(operation), resources.length, many) - 1;
+    }
+    many += 1;
+    own[manyAt] = many;
+    own.push(ownerId);
+    if (world.fencing) own.push(token);
+    for (const resource of resources) keys.push(world.keyPrefix + resource);
+    if (!world.fencing) continue;
+    for (const resource of resources) keys.push(fenceKey(world, resource));
   }
-  return [keys.length, ...keys, ...worldArguments(world, isPersistent), ...own];
+  return [keys.length, ...keys, ...own];
 }
 
 /** The arguments of `certify`. */
@@ -52,10 +69,16 @@ function ownerKeys({ world, resources }: OwnerRequest): string[] {
   return [...locks, ...resources.map((resource) => fenceKey(world, resource))];
 }
 
-function ownArguments(operation: BatchedOperation): (string | number)[] {
-  const { ownerId, token, ttl, resources } = operation.request;
-  const figure = operation.name === 'release' ? Number(operation.request.wakes) : ttl;
-  return [ownerId, token, figure, resources.length];
+function figureOf(operation: BatchedOperation): number {
+  return operation.name === 'release' ? Number(operation.request.wakes) : operation.request.ttl;
+}
+
+function isAlike(one: BatchedOperation, other: BatchedOperation): boolean {
+  return (
+    one.name === other.name &&
+    one.request.resources.length === other.request.resources.length &&
+    figureOf(one) === figureOf(other)
+  );
 }
 
 function worldArguments(world: World, isPersistent: boolean): (string | number)[] {

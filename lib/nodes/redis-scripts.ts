@@ -70,11 +70,11 @@ local function writeCertificate(certificate)
 end
 
 -- What a vote is worth while the node is, or is not, quarantined.
-local function counted(answer, uncounted)
-  if answer[1] == 'granted' and uncounted > 0 then
-    return {'quarantined', now, math.ceil(uncounted / 1000)}
+local function counted(uncounted, vote, figure)
+  if vote == 'granted' and uncounted > 0 then
+    return 'quarantined', math.ceil(uncounted / 1000)
   end
-  return answer
+  return vote, figure or 0
 end
 `;
 
@@ -86,20 +86,20 @@ local function acquire(first, count, owner, token, ttl)
     if holder == owner then
       owned = owned + 1
     elseif holder then
-      return {'taken', now, redis.call('PTTL', KEYS[i])}
+      return 'taken', redis.call('PTTL', KEYS[i])
     end
   end
-  if owned == count then return {'granted', now} end
+  if owned == count then return 'granted' end
   if isFenced then
     local proposed, low = tonumber(token), lowestRefused(last + 1, last + count)
-    if proposed <= low then return {'stale', now, low} end
-    if proposed > math.max(now + skew, low + 1) then return {'ahead', now, low} end
+    if proposed <= low then return 'stale', low end
+    if proposed > math.max(now + skew, low + 1) then return 'ahead', low end
   end
   for i = first, last do redis.call('SET', KEYS[i], owner, 'PX', ttl) end
   if isFenced then
     for i = last + 1, last + count do redis.call('SET', KEYS[i], token, 'PX', retention) end
   end
-  return {'granted', now}
+  return 'granted'
 end
 `;
 
@@ -117,7 +117,7 @@ local function extend(first, count, owner, token, ttl)
   local last, isWhole = first + count - 1, true
   for i = first, last do
     local holder = redis.call('GET', KEYS[i])
-    if holder and holder ~= owner then return {'revoked', now} end
+    if holder and holder ~= owner then return 'revoked' end
   end
   for i = first, last do
     local left = redis.call('PTTL', KEYS[i])
@@ -128,7 +128,7 @@ local function extend(first, count, owner, token, ttl)
       redis.call('PEXPIRE', KEYS[i], ttl)
     end
   end
-  return {isWhole and 'granted' or 'revoked', now}
+  return isWhole and 'granted' or 'revoked'
 end
 `;
 
@@ -156,14 +156,14 @@ local function release(first, count, owner, token, wakes)
   local listeners = 0
   if deleted > 0 and wakes == '1' then listeners = wake(first, last) end
   -- All deleted: the acquisition has been here, and its token is on record.
-  if deleted == count or not isFenced then return {'done', now, listeners} end
+  if deleted == count or not isFenced then return 'done', listeners end
   local proposed = tonumber(token)
   if lowestRefused(last + 1, last + count) < proposed and proposed <= now + skew then
     for i = last + 1, last + count do
       redis.pcall('SET', KEYS[i], token, 'PX', retention)
     end
   end
-  return {'done', now, listeners}
+  return 'done', listeners
 end
 `;
 
@@ -177,38 +177,54 @@ const ONE = `2, tonumber(ARGV[8]), ARGV[5], ARGV[6], ARGV[7]`;
 export const scripts = {
   acquire: script(`${WORLD}${CERTIFICATE}${ACQUIRE}
 local uncounted, certificate = readCertificate()
-local answer = acquire(${ONE})
+local vote, figure = counted(uncounted, acquire(${ONE}))
 writeCertificate(certificate)
-return counted(answer, uncounted)`),
+return {vote, now, figure}`),
 
   extend: script(`${WORLD}${CERTIFICATE}${EXTEND}
 local uncounted, certificate = readCertificate()
-local answer = extend(${ONE})
+local vote, figure = counted(uncounted, extend(${ONE}))
 writeCertificate(certificate)
-return counted(answer, uncounted)`),
+return {vote, now, figure}`),
 
   release: script(`${WORLD}${RELEASE}
-return release(${ONE})`),
+local vote, listeners = release(${ONE})
+return {vote, now, listeners}`),
 
   /**
    * Many operations, in order and independent of each other: one that fails answers for itself.
-   * ARGV, after the world's: for each its name, and what its own script has. Redis would end the
-   * whole script with the first error, and nobody would learn what those before it had done.
+   * ARGV, after the world's: for each run of operations that are alike its name, its ttl (or its
+   * '1'), the number of locks of each, and how many they are; then the owner of each, with fencing
+   * followed by its token. Answers with the node's time, and for each operation with 1 where it
+   * was granted or done and nothing is to be added, else with its vote and a figure.
+   * Redis would end the whole script with the first error, and nobody would learn what those
+   * before it had done.
    */
   batch: script(`${WORLD}${CERTIFICATE}${ACQUIRE}${EXTEND}${RELEASE}
 local operations = {acquire = acquire, extend = extend, release = release}
 local uncounted, certificate = readCertificate()
-local answers, first = {}, 2
-for i = 5, #ARGV, 5 do
-  local count = tonumber(ARGV[i + 4])
-  local isDone, answer =
-    pcall(operations[ARGV[i]], first, count, ARGV[i + 1], ARGV[i + 2], ARGV[i + 3])
-  if isDone then
-    answers[#answers + 1] = counted(answer, uncounted)
-  else
-    answers[#answers + 1] = {'error', type(answer) == 'table' and answer.err or answer}
+local answers, answered = {now}, 1
+
+local function answer(isDone, vote, figure)
+  answered = answered + 1
+  if not isDone then
+    answers[answered] = {'error', type(vote) == 'table' and vote.err or vote}
+    return
   end
-  first = first + count * (isFenced and 2 or 1)
+  vote, figure = counted(uncounted, vote, figure)
+  local isPlain = figure == 0 and (vote == 'granted' or vote == 'done')
+  answers[answered] = isPlain and 1 or {vote, figure}
+end
+
+local i, first, step = 5, 2, isFenced and 2 or 1
+while ARGV[i] do
+  local operation, figure = operations[ARGV[i]], ARGV[i + 1]
+  local count, many = tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3])
+  i = i + 4
+  for _ = 1, many do
+    answer(pcall(operation, first, count, ARGV[i], isFenced and ARGV[i + 1], figure))
+    i, first = i + step, first + count * step
+  end
 end
 writeCertificate(certificate)
 return answers`),
