@@ -65,13 +65,10 @@ export class Acquisition {
     const { signal } = this.#options;
     const { waitingRoom } = this.#context;
     signal?.throwIfAborted();
-    const onAbort = (): void => {
-      this.waiter.interrupt(signal?.reason);
-    };
-    signal?.addEventListener('abort', onAbort);
+    signal?.addEventListener('abort', this.#onAbort);
     waitingRoom.enter(this.waiter);
     try {
-      await this.#untilTurn();
+      if (waitingRoom.delayOf(this.waiter) > 0) await this.#untilTurn();
       const holding = await this.#untilGranted();
       waitingRoom.hold(this.waiter);
       return holding;
@@ -79,9 +76,13 @@ export class Acquisition {
       waitingRoom.leave(this.waiter);
       throw error;
     } finally {
-      signal?.removeEventListener('abort', onAbort);
+      signal?.removeEventListener('abort', this.#onAbort);
     }
   }
+
+  readonly #onAbort = (): void => {
+    this.waiter.interrupt(this.#options.signal?.reason);
+  };
 
   async #untilTurn(): Promise<void> {
     const { waitingRoom } = this.#context;
@@ -144,6 +145,7 @@ export class Acquisition {
     this.#context.waitingRoom.startAttempt(this.waiter);
     for (let retries = 0; ; retries += 1) {
       const result = await this.#attempt(low, timeout, tieBreaker);
+      this.#giveBackIfInterrupted(result);
       if (result.verdict !== 'stale' || retries === STALE_RETRIES_MAX) return result;
       const stale = result.answers.filter((answer) => answer?.vote === 'stale');
       low = Math.max(low, ...stale.map((answer) => answer.low));
@@ -151,41 +153,33 @@ export class Acquisition {
     }
   }
 
-  async #attempt(
+  #attempt(
     low: Microseconds,
     timeout: Milliseconds,
     tieBreaker: number | null,
   ): Promise<AttemptResult> {
     const { options, tokens } = this.#context;
-    const { ttl } = this.#options;
     const request = {
       world: options.world,
       resources: this.resources,
       ownerId: this.#context.nextOwnerId(),
       token: options.world.fencing ? tokens.propose(low) : 0,
-      ttl,
+      ttl: this.#options.ttl,
     };
     this.#attempts += 1;
-    const result = await new Promise<AttemptResult>((resolve) => {
+    return new Promise((resolve) => {
       const attempt = new Attempt(this.#context, tokens, request, resolve);
       this.waiter.onInterrupted = () => {
         attempt.cancel();
       };
       attempt.start(timeout, tieBreaker);
     });
-    this.waiter.onInterrupted = () => undefined;
-    this.#giveBackIfInterrupted(result);
-    return result;
   }
 
   // The interruption may have come after the quorum, before anybody was told of it.
   #giveBackIfInterrupted(result: AttemptResult): void {
-    try {
-      this.waiter.throwIfInterrupted();
-    } catch (reason) {
-      if (result.verdict === 'granted') void result.holding.release();
-      throw reason;
-    }
+    if (this.waiter.isInterrupted && result.verdict === 'granted') void result.holding.release();
+    this.waiter.throwIfInterrupted();
   }
 
   #patience(): Milliseconds {

@@ -38,31 +38,26 @@ export function hasSlept(environment: Environment, clockGapMax: Milliseconds): b
   return environment.wallClock() - now > clockGapMax;
 }
 
-interface NodeLease {
-  until: Milliseconds;
-  clockGapMax: Milliseconds;
-  revokedAt: Milliseconds;
-}
-
 /**
  * What each node has promised to one lock, and what follows: until when the lock is valid.
  * Source: PROTOCOL.md section 3.
  */
 export class NodeLeases {
-  readonly #leases: readonly NodeLease[];
   readonly #quorum: number;
   readonly #driftFactor: number;
+  // Of each node: what it granted last, until when, and when that was last taken back.
+  readonly #terms: (RoundTerms | null)[];
+  readonly #until: Milliseconds[];
+  readonly #revokedAt: Milliseconds[];
   #validUntil: Milliseconds = -Infinity;
   #clockGapMax: Milliseconds = Infinity;
 
   constructor(nodeCount: number, quorum: number, driftFactor: number) {
-    this.#leases = Array.from({ length: nodeCount }, () => ({
-      until: -Infinity,
-      clockGapMax: Infinity,
-      revokedAt: -Infinity,
-    }));
     this.#quorum = quorum;
     this.#driftFactor = driftFactor;
+    this.#terms = new Array<null>(nodeCount).fill(null);
+    this.#until = new Array<Milliseconds>(nodeCount).fill(-Infinity);
+    this.#revokedAt = new Array<Milliseconds>(nodeCount).fill(-Infinity);
   }
 
   /** Until when a quorum of nodes keeps the keys; never later than they really do. */
@@ -77,36 +72,30 @@ export class NodeLeases {
 
   /** Counts a node's grant. Leases only grow, in whatever order answers arrive. */
   grant(node: number, terms: RoundTerms): void {
-    const lease = this.#leases[node];
     // A key that was created again had been missing: whoever found it missing may hold a lease
     // on it. Only a round that begins after that was known can count it again.
-    if (lease === undefined || terms.startedAt <= lease.revokedAt) return;
+    if (terms.startedAt <= (this.#revokedAt[node] ?? Infinity)) return;
     const until = leaseUntil(terms.startedAt, terms.ttl, this.#driftFactor);
-    if (until <= lease.until) return;
-    lease.until = until;
-    lease.clockGapMax = terms.clockGapMax;
+    if (until <= (this.#until[node] ?? Infinity)) return;
+    this.#until[node] = until;
+    this.#terms[node] = terms;
     this.#settle();
   }
 
   /** Takes a node's lease back: its keys were found missing, created again, or another's. */
   revoke(node: number, now: Milliseconds): void {
-    const lease = this.#leases[node];
-    if (lease === undefined) return;
-    lease.until = -Infinity;
-    lease.revokedAt = now;
+    this.#until[node] = -Infinity;
+    this.#revokedAt[node] = now;
     this.#settle();
   }
 
   #settle(): void {
-    this.#validUntil = validUntilOf(
-      this.#leases.map((lease) => lease.until),
-      this.#quorum,
-    );
+    this.#validUntil = validUntilOf(this.#until, this.#quorum);
     this.#clockGapMax = Infinity;
-    for (const lease of this.#leases) {
-      if (lease.until >= this.#validUntil) {
-        this.#clockGapMax = Math.min(this.#clockGapMax, lease.clockGapMax);
-      }
+    for (let node = 0; node < this.#until.length; node += 1) {
+      const terms = this.#terms[node];
+      if (terms == null || (this.#until[node] ?? 0) < this.#validUntil) continue;
+      this.#clockGapMax = Math.min(this.#clockGapMax, terms.clockGapMax);
     }
   }
 }

@@ -68,6 +68,11 @@ export class Waiter {
     this.onInterrupted();
   }
 
+  get isInterrupted(): boolean {
+    return this.#interruption !== null;
+  }
+
+  /** @throws the reason of whoever interrupted. */
   throwIfInterrupted(): void {
     if (this.#interruption !== null) throw this.#interruption.reason;
   }

@@ -101,7 +101,7 @@ export class WaitingRoom {
   /** The waiter tries now: only what is heard from now on is worth another attempt. */
   startAttempt(waiter: Waiter): void {
     waiter.forgetWakeUp();
-    for (const line of this.#linesOf(waiter)) line.wakeUps?.forget();
+    for (const resource of waiter.resources) this.#lines.get(resource)?.wakeUps?.forget();
   }
 
   /**

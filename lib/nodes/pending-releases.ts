@@ -1,5 +1,5 @@
 import type { Environment } from '../core/environment.js';
-import type { ReleaseRequest } from '../core/lock-node.js';
+import type { ReleaseAnswer, ReleaseRequest } from '../core/lock-node.js';
 import type { Milliseconds } from '../core/units.js';
 
 /** A release that the node has not confirmed. */
@@ -9,6 +9,8 @@ export interface PendingRelease<Connection> {
   readonly expiresAt: Milliseconds;
   /** Where it was written; null where it was not. A connection is asked once. */
   sentOn: Connection | null;
+  /** Who waits for the answer. */
+  onAnswer: (answer: ReleaseAnswer) => void;
 }
 
 /**
@@ -25,16 +27,40 @@ export class PendingReleases<Connection> {
    * Notes a release. Where it cannot be written now and the list is full, it is forgotten: the
    * keys of those that came before are the likelier to exist, and the ttl ends all of them.
    */
-  add(request: ReleaseRequest, sentOn: Connection | null): PendingRelease<Connection> {
+  add(
+    request: ReleaseRequest,
+    sentOn: Connection | null,
+    onAnswer: (answer: ReleaseAnswer) => void = ignore,
+  ): PendingRelease<Connection> {
     this.#forgetExpired();
     const expiresAt = this.environment.now() + request.ttl * KEPT_FOR;
-    const release = { request, expiresAt, sentOn };
+    const release = { request, expiresAt, sentOn, onAnswer };
     if (sentOn !== null || this.#byOwner.size < UNSENT_MAX) {
       // Deleted first, so that the order of the map stays that of the notes.
       this.#byOwner.delete(request.ownerId);
       this.#byOwner.set(request.ownerId, release);
     }
     return release;
+  }
+
+  /**
+   * Lets `onAnswer` wait for the release of this owner that is on its way on `connection`; false
+   * where there is none. It comes after all that was sent for the owner before, a late grant
+   * included: a second one would find nothing.
+   */
+  join(
+    ownerId: string,
+    connection: Connection,
+    onAnswer: (answer: ReleaseAnswer) => void,
+  ): boolean {
+    const release = this.#byOwner.get(ownerId);
+    if (release?.sentOn !== connection) return false;
+    const { onAnswer: earlier } = release;
+    release.onAnswer = (answer) => {
+      earlier(answer);
+      onAnswer(answer);
+    };
+    return true;
   }
 
   /** Whether a release was asked for and is not confirmed. */
@@ -67,6 +93,9 @@ export class PendingReleases<Connection> {
     }
   }
 }
+
+// Who asked was answered long ago, or does not care.
+function ignore(): void {}
 
 /** A node's clock and ours may run apart by a tenth, far more than `driftFactor` allows. */
 const KEPT_FOR = 1.1;

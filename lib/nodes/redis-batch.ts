@@ -1,6 +1,6 @@
 // Collects what one tick addresses to a node and sends it as one script call. Encoding a command
 // costs the client more than the lock itself; a lone operation goes as a script of its own.
-import type { FailedAnswer } from '../core/lock-node.js';
+import type { FailedAnswer, OwnerRequest } from '../core/lock-node.js';
 import type { OnReply, RedisConnection } from './redis-connection.js';
 import { isReadOnly, isUnknownScript, outcomeOfError } from './redis-outcomes.js';
 import {
@@ -17,7 +17,7 @@ export type Operation = BatchedOperation & {
    * Whether nobody wants it any more. Asked only before it is sent a second time: an acquisition
    * that ran after its release would be a ghost.
    */
-  isSettled(): boolean;
+  isSettled(request: OwnerRequest): boolean;
   readonly onReply: OnReply;
 };
 
@@ -118,7 +118,7 @@ export class RedisBatch {
     operations: readonly Operation[],
     failure: FailedAnswer,
   ): void {
-    const wanted = operations.filter((operation) => !operation.isSettled());
+    const wanted = operations.filter((operation) => !operation.isSettled(operation.request));
     this.#sendCall(connection, 'eval', wanted);
     for (const operation of operations) {
       if (!wanted.includes(operation)) operation.onReply(failure, null);

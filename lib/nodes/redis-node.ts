@@ -100,9 +100,12 @@ export class RedisNode implements LockNode {
 
   release(request: ReleaseRequest, onAnswer: (answer: ReleaseAnswer) => void): void {
     const connection = this.#link.usable();
-    const release = this.#releases.add(request, connection);
-    if (connection === null) this.#answerUnsent(onAnswer);
-    else this.#sendRelease(connection, release, onAnswer);
+    if (connection === null) {
+      this.#releases.add(request, null);
+      this.#answerUnsent(onAnswer);
+    } else if (!this.#releases.join(request.ownerId, connection, onAnswer)) {
+      this.#sendRelease(connection, this.#releases.add(request, connection, onAnswer));
+    }
   }
 
   inspect(world: World, resource: string, onAnswer: (answer: InspectAnswer) => void): void {
@@ -143,21 +146,18 @@ export class RedisNode implements LockNode {
     return this.#closing;
   }
 
+  readonly #isReleased = ({ ownerId }: OwnerRequest): boolean => this.#releases.has(ownerId);
+
   #askForOwner(name: 'acquire' | 'extend', request: OwnerRequest, onReply: OnReply): void {
     const connection = this.#link.usable();
     if (connection === null) {
       this.#answerUnsent((failure) => onReply(failure, null));
       return;
     }
-    const isReleased = (): boolean => this.#releases.has(request.ownerId);
-    this.#batch.add(connection, { name, request, isSettled: isReleased, onReply });
+    this.#batch.add(connection, { name, request, isSettled: this.#isReleased, onReply });
   }
 
-  #sendRelease(
-    connection: RedisConnection,
-    release: PendingRelease<RedisConnection>,
-    onAnswer: (answer: ReleaseAnswer) => void,
-  ): void {
+  #sendRelease(connection: RedisConnection, release: PendingRelease<RedisConnection>): void {
     release.sentOn = connection;
     const onReply: OnReply = (failure, reply) => {
       const answer = failure ?? this.#others(release.request, readReleased(reply));
@@ -167,7 +167,7 @@ export class RedisNode implements LockNode {
         release.sentOn = null;
         this.#hasRefusedReleases = true;
       }
-      onAnswer(answer);
+      release.onAnswer(answer);
     };
     const { request } = release;
     this.#batch.add(connection, { name: 'release', request, isSettled: never, onReply });
@@ -188,11 +188,11 @@ export class RedisNode implements LockNode {
     this.#sendPending(connection);
   }
 
-  // Who asked for them was answered long ago.
   #sendPending(connection: RedisConnection): void {
     this.#hasRefusedReleases = false;
     for (const release of this.#releases.dueOn(connection)) {
-      this.#sendRelease(connection, release, () => undefined);
+      release.onAnswer = ignore;
+      this.#sendRelease(connection, release);
     }
   }
 
@@ -201,6 +201,9 @@ export class RedisNode implements LockNode {
     queueMicrotask(() => onAnswer(failure));
   }
 }
+
+// Who asked for a release that is sent again was answered long ago.
+function ignore(): void {}
 
 function never(): boolean {
   return false;

@@ -77,3 +77,34 @@ describe('releases that a node has not confirmed', () => {
     expect(releases.dueOn('next')).toHaveLength(3_000);
   });
 });
+
+describe('a release that is asked for twice', () => {
+  it('is one while the first is on its way on the same connection, and answers both', () => {
+    const { releases } = start();
+    const answers: string[] = [];
+    const request = requestFor();
+    const release = releases.add(request, 'first', ({ vote }) => answers.push(`one ${vote}`));
+
+    const isJoined = releases.join(request.ownerId, 'first', ({ vote }) =>
+      answers.push(`two ${vote}`),
+    );
+    release.onAnswer({ vote: 'done', listeners: 0 });
+
+    expect(isJoined).toBe(true);
+    expect(answers).toEqual(['one done', 'two done']);
+  });
+
+  it('is two once the first is confirmed, refused, or on another connection', () => {
+    const { releases } = start();
+    const [confirmed, refused, elsewhere] = [requestFor(), requestFor(), requestFor()];
+    releases.confirm(releases.add(confirmed, 'first'));
+    releases.add(refused, 'first').sentOn = null;
+    releases.add(elsewhere, 'earlier');
+
+    const joined = [confirmed, refused, elsewhere].map(({ ownerId }) =>
+      releases.join(ownerId, 'first', () => undefined),
+    );
+
+    expect(joined).toEqual([false, false, false]);
+  });
+});

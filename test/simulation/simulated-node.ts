@@ -77,11 +77,12 @@ export class SimulatedNode implements LockNode {
   release(request: ReleaseRequest, onAnswer: (answer: ReleaseAnswer) => void): void {
     this.leases.released(request);
     const connection = this.#usableConnection();
-    const release = this.#pending.add(request, connection);
+    if (connection !== null && this.#pending.join(request.ownerId, connection, onAnswer)) return;
+    const release = this.#pending.add(request, connection, onAnswer);
     this.#send({ kind: 'release', request }, (reply) => {
       if (reply.vote === 'done') this.#pending.confirm(release);
       else release.sentOn = null;
-      onAnswer(this.#others(request, reply as ReleaseAnswer));
+      release.onAnswer(this.#others(request, reply as ReleaseAnswer));
     });
   }
 
