@@ -132,7 +132,8 @@ export class Attempt {
     const { environment, options } = this.#ensemble;
     const { startedAt, clockGapMax, ttl } = this.#terms;
     const validUntil = leaseUntil(startedAt, ttl, options.driftFactor);
-    return environment.now() < validUntil - ttl / 2 && !hasSlept(environment, clockGapMax);
+    const now = environment.now();
+    return now < validUntil - ttl / 2 && !hasSlept(environment, now, clockGapMax);
   }
 
   #win(): void {
