@@ -7,6 +7,7 @@ export default {
   transform: { '\\.ts$': ['ts-jest', { useESM: true, tsconfig: 'tsconfig.json' }] },
   moduleNameMapper: {
     '^nestjs-locked$': '<rootDir>/lib/index.ts',
+    '^nestjs-locked/(\\w+)$': '<rootDir>/lib/$1.ts',
     '^(\\.{1,2}/.*)\\.js$': '$1',
   },
   modulePathIgnorePatterns: ['<rootDir>/dist/'],

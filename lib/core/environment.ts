@@ -40,6 +40,11 @@ const { performance, setTimeout, clearTimeout, Date } = globalThis;
 const monotonicNow = performance.now.bind(performance);
 const wallNow = Date.now.bind(Date);
 
+/** A moment of {@link Environment.wallClock} for people: ISO 8601, in UTC. */
+export function toIsoTime(moment: Milliseconds): string {
+  return new Date(moment).toISOString();
+}
+
 /** The clocks, timers and randomness of this process. */
 export const systemEnvironment: Environment = {
   now: monotonicNow,
