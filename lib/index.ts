@@ -70,4 +70,5 @@ export {
   type LostMessage,
   type NodeMessage,
   type ReleaseMessage,
+  type RoundMessage,
 } from './nest/telemetry.js';

@@ -134,7 +134,7 @@ describe('a fresh lock', () => {
 
     expect(callsBefore).toBe(0);
     expect(onAbort).toHaveBeenCalledTimes(1);
-    expect(observer.lost).toHaveBeenCalledWith(lock, 'expired');
+    expect(observer.lost).toHaveBeenCalledWith(lock, 'expired', expect.any(Number));
     expect(environment.pendingTimers).toBe(0);
   });
 });
@@ -213,7 +213,7 @@ describe('nodes that hang while a lock is held', () => {
 
     expect(callsBefore).toBe(0);
     expect(onAbort).toHaveBeenCalledTimes(1);
-    expect(observer.lost).toHaveBeenCalledWith(lock, 'expired');
+    expect(observer.lost).toHaveBeenCalledWith(lock, 'expired', expect.any(Number));
   });
 
   it('are not asked again while an extension is outstanding', async () => {
@@ -346,7 +346,7 @@ describe('a lost lock', () => {
 
     expect(isValidAfterRound).toBe(false);
     expect(lock.isValid).toBe(false);
-    expect(observer.lost.mock.calls).toEqual([[lock, 'revoked']]);
+    expect(observer.lost.mock.calls).toEqual([[lock, 'revoked', expect.any(Number)]]);
   });
 
   it("never overwrites another owner's key", async () => {
@@ -500,7 +500,7 @@ describe('an extension by hand', () => {
     await environment.advance(1_000);
 
     expect(isValidBefore).toBe(true);
-    expect(observer.lost).toHaveBeenCalledWith(lock, 'expired');
+    expect(observer.lost).toHaveBeenCalledWith(lock, 'expired', expect.any(Number));
   });
 
   it('is refused after the node timeout when the nodes hang; the lock is still held', async () => {
@@ -622,7 +622,7 @@ describe('maxHold', () => {
 
     expect(isValidAtMaxHold).toBe(true);
     expect(lock.isValid).toBe(false);
-    expect(observer.lost).toHaveBeenCalledWith(lock, 'maxHold');
+    expect(observer.lost).toHaveBeenCalledWith(lock, 'maxHold', expect.any(Number));
     expect(await owners()).toEqual([null, null, null]);
     expect(environment.pendingTimers).toBe(0);
   });
@@ -633,7 +633,7 @@ describe('maxHold', () => {
 
     await environment.advance(60_000);
 
-    expect(observer.lost.mock.calls).toEqual([[lock, 'maxHold']]);
+    expect(observer.lost.mock.calls).toEqual([[lock, 'maxHold', expect.any(Number)]]);
   });
 
   it('refuses an extension by hand', async () => {
@@ -740,7 +740,7 @@ describe('a release', () => {
     await environment.advance(60_000);
 
     expect(nodes.map((node) => node.count('release'))).toEqual([1, 1, 1]);
-    expect(observer.lost).toHaveBeenCalledWith(lock, 'expired');
+    expect(observer.lost).toHaveBeenCalledWith(lock, 'expired', 2 * ttl);
     expect(observer.released).not.toHaveBeenCalled();
   });
 

@@ -302,7 +302,7 @@ describe('a wall clock', () => {
     const error = thrownBy(() => lock.assertHeld());
     expect(error.reason).toBe('suspended');
     expect(error.message).toMatch(/the machine was suspended, or its wall clock was set forward/);
-    expect(observer.lost).toHaveBeenCalledWith(lock, 'suspended');
+    expect(observer.lost).toHaveBeenCalledWith(lock, 'suspended', expect.any(Number));
   });
 });
 

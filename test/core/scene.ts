@@ -80,6 +80,7 @@ function recordingObserver(): jest.Mocked<RedlockObserver> {
     extended: jest.fn(),
     released: jest.fn(),
     lost: jest.fn(),
+    roundDecided: jest.fn(),
     nodeChanged: jest.fn(),
   };
 }

@@ -8,6 +8,7 @@ import {
   type AcquireMessage,
   type ExtendMessage,
   type Lock,
+  type RoundMessage,
 } from 'nestjs-locked';
 
 import { createObserver } from '../../lib/nest/telemetry.js';
@@ -60,6 +61,25 @@ describe('the diagnostics channels', () => {
     expect(extensions[0]?.remaining).toBeGreaterThan(9_000);
   });
 
+  it('tell of each round: of attempts and of extensions, granted or not', async () => {
+    const rounds = listen<RoundMessage>('round');
+    const imports = [RedlockModule.forRoot(threeNodes(), quick)];
+    const redlock = (await startPlain({ imports })).get(RedlockService);
+
+    const lock = await redlock.acquire('a', 200);
+    await redlock.tryAcquire('a');
+    await lock.extend(10_000);
+    await lock.release();
+
+    const common = { redlock: 'default', resources: ['a'], duration: expect.any(Number) };
+    expect(rounds).toEqual([
+      { ...common, operation: 'acquire', isGranted: true },
+      { ...common, operation: 'acquire', isGranted: false },
+      { ...common, operation: 'extend', isGranted: true },
+    ]);
+    for (const { duration } of rounds) expect(duration).toBeGreaterThanOrEqual(0);
+  });
+
   it('tell of a lost lock, of which one line is logged', async () => {
     const losses = listen('lost');
     const log = new Log();
@@ -76,7 +96,13 @@ describe('the diagnostics channels', () => {
     );
 
     expect(losses).toEqual([
-      { redlock: 'billing', resources: ['a'], ownerId: expect.any(String), reason: 'revoked' },
+      {
+        redlock: 'billing',
+        resources: ['a'],
+        ownerId: expect.any(String),
+        reason: 'revoked',
+        heldFor: expect.any(Number),
+      },
     ]);
     expect(log.lines.filter(([level]) => level === 'warn')).toEqual([
       ['warn', '[billing] Lost the lock of "a": revoked', 'Redlock'],
@@ -116,6 +142,7 @@ describe('the diagnostics channels', () => {
     observer.acquired(untouchable, 1, 1);
     observer.released(untouchable, 1);
     observer.extended(untouchable);
+    observer.roundDecided('acquire', ['a'], 1, true);
     observer.refused(['a'], new Error('taken'), 1, 1);
   });
 });
