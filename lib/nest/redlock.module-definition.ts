@@ -9,6 +9,7 @@ import type {
   Provider,
   Type,
 } from '@nestjs/common';
+import type { ModulesContainer } from '@nestjs/core';
 
 import { resolveOptions, type RedlockOptions } from '../core/options.js';
 import { describe } from '../core/resources.js';
@@ -88,8 +89,19 @@ export interface Registration {
 
 /** Token of a domain's {@link Registration}. */
 export function registrationToken(name: string = defaultDomain): symbol {
-  return Symbol.for(`nestjs-locked.registration:${name}`);
+  return Symbol.for(`${registrationPrefix}${name}`);
 }
+
+/** Names of the lock domains that an application has registered. */
+export function registeredDomains(modules: ModulesContainer): string[] {
+  const tokens = [...modules.values()].flatMap(({ providers }) => [...providers.keys()]);
+  return tokens.flatMap((token) => {
+    const key = typeof token === 'symbol' ? (Symbol.keyFor(token) ?? '') : '';
+    return key.startsWith(registrationPrefix) ? [key.slice(registrationPrefix.length)] : [];
+  });
+}
+
+const registrationPrefix = 'nestjs-locked.registration:';
 
 /** @throws TypeError, RangeError naming option, rule and value. */
 export function createRegistration(options: RedlockFactoryOptions): Registration {

@@ -1,7 +1,7 @@
 // What the library tells: Nest's Logger about nodes and lost locks, once for each change, and
 // diagnostics channels about everything, for metrics and tracing. Contention is not logged: it is
 // what locks are for.
-import { channel } from 'node:diagnostics_channel';
+import { channel, type Channel } from 'node:diagnostics_channel';
 
 import { Logger } from '@nestjs/common';
 
@@ -74,7 +74,17 @@ export interface NodeMessage {
   readonly isTrouble: boolean;
 }
 
-const channels = {
+/** What is published on which channel; each name follows `nestjs-locked:`. */
+export interface ChannelMessages {
+  readonly acquire: AcquireMessage;
+  readonly extend: ExtendMessage;
+  readonly release: ReleaseMessage;
+  readonly lost: LostMessage;
+  readonly round: RoundMessage;
+  readonly node: NodeMessage;
+}
+
+const channels: Readonly<Record<keyof ChannelMessages, Channel>> = {
   acquire: channel('nestjs-locked:acquire'),
   extend: channel('nestjs-locked:extend'),
   release: channel('nestjs-locked:release'),
