@@ -16,6 +16,9 @@ import type {
 import type { Microseconds } from '../core/units.js';
 import { ExpiringMap } from './expiring-map.js';
 
+// Captured at load: fake timers in an application's tests must not hold back an answer.
+const { queueMicrotask } = globalThis;
+
 /** What a {@link MemoryNode} may be told. */
 export interface MemoryNodeOptions {
   /** Names the node in errors and logs. @default 'memory' */
