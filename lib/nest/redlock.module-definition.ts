@@ -11,6 +11,7 @@ import type {
 } from '@nestjs/common';
 import type { ModulesContainer } from '@nestjs/core';
 
+import { systemEnvironment, type Environment } from '../core/environment.js';
 import { resolveOptions, type RedlockOptions } from '../core/options.js';
 import { describe } from '../core/resources.js';
 import { checkDomain, defaultDomain } from './redlock.tokens.js';
@@ -44,6 +45,11 @@ export interface RedlockNestOptions extends ReentrantOptions {
   readonly interceptor?: boolean;
   /** HTTP statuses of lock errors. With several domains, those of the first count. */
   readonly httpStatus?: RedlockHttpStatus;
+  /**
+   * Where locks get clocks, timers and randomness from; for tests. A `LockNode` that is handed in
+   * has its own. @default those of the process, as they were when the package was loaded
+   */
+  readonly environment?: Environment;
 }
 
 /** Options of `RedlockModule.forRoot`. */
@@ -85,6 +91,7 @@ export interface Registration {
   readonly isReentrant: boolean;
   readonly hasInterceptor: boolean;
   readonly httpStatus: ReturnType<typeof resolveHttpStatus>;
+  readonly environment: Environment;
 }
 
 /** Token of a domain's {@link Registration}. */
@@ -108,7 +115,8 @@ export function createRegistration(options: RedlockFactoryOptions): Registration
   if (typeof options !== 'object' || (options as unknown) === null) {
     throw new TypeError(`Expected the options to be an object, got ${describe(options)}`);
   }
-  const { nodes, interceptor = true, httpStatus, reentrant = false, ...core } = options;
+  const { nodes, interceptor = true, httpStatus, reentrant = false, ...further } = options;
+  const { environment = systemEnvironment, ...core } = further;
   if (nodes !== undefined && !Array.isArray(nodes)) {
     throw new TypeError(`Expected nodes to be an array, got ${describe(nodes)}`);
   }
@@ -126,6 +134,7 @@ export function createRegistration(options: RedlockFactoryOptions): Registration
     isReentrant: checkReentrant(reentrant),
     hasInterceptor: interceptor,
     httpStatus: resolveHttpStatus(httpStatus),
+    environment: checkEnvironment(environment),
   });
 }
 
@@ -162,6 +171,18 @@ export function provideRegistration(
     return [useClass, { provide, inject: [useClass], useFactory: create }];
   }
   return [{ provide, inject: [useExisting ?? ''], useFactory: create }];
+}
+
+function checkEnvironment(environment: unknown): Environment {
+  const methods = Object.keys(systemEnvironment);
+  const isOne = (given: unknown): given is Environment =>
+    typeof given === 'object' &&
+    given !== null &&
+    methods.every((method) => typeof Reflect.get(given, method) === 'function');
+  if (isOne(environment)) return environment;
+  throw new TypeError(
+    `Expected environment to have the methods ${methods.join(', ')}, got ${describe(environment)}`,
+  );
 }
 
 function checkBoolean(name: string, value: unknown): void {

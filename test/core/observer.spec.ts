@@ -6,8 +6,8 @@ import { setScene } from './scene.js';
 describe('a round', () => {
   it('is told of with the time that its quorum took, not its slowest node', async () => {
     const { redlock, observer, nodes, node, until } = setScene();
-    for (const each of nodes) each.latency = { request: 3, answer: 4 };
-    node(2).latency = { request: 40, answer: 40 };
+    for (const each of nodes) each.delay({ request: 3, answer: 4 });
+    node(2).delay({ request: 40, answer: 40 });
 
     const lock = await until(redlock.acquire('r'));
     await until(lock.extend());
@@ -21,7 +21,7 @@ describe('a round', () => {
   it('that no quorum granted is told of as such', async () => {
     const { redlock, observer, nodes, until, rejection } = setScene();
     const lock = await until(redlock.acquire('r'));
-    for (const node of nodes) node.fail('down');
+    for (const node of nodes) node.refuse();
 
     await rejection(lock.extend());
     await rejection(redlock.acquire('other', 10_000, { wait: 0 }));
@@ -36,7 +36,7 @@ describe('a round', () => {
     const { environment, redlock, observer, nodes, until, rejection } = setScene();
     const lock = await until(redlock.acquire('r'));
     observer.roundDecided.mockClear();
-    for (const node of nodes) node.freeze();
+    for (const node of nodes) node.hang();
     const abort = new AbortController();
     const given = rejection(redlock.acquire('other', 10_000, { signal: abort.signal }));
     const extension = rejection(lock.extend());

@@ -13,7 +13,7 @@ import {
 
 import { createObserver } from '../../lib/nest/telemetry.js';
 import { afterTest, Log, quick, startPlain, threeNodes } from './support/applications.js';
-import { breakableNodes } from './support/breakable-node.js';
+import { faultyNodes } from './support/faulty-nodes.js';
 import { aborted, rejection } from './support/events.js';
 
 function listen<T = unknown>(name: string): T[] {
@@ -83,14 +83,14 @@ describe('the diagnostics channels', () => {
   it('tell of a lost lock, of which one line is logged', async () => {
     const losses = listen('lost');
     const log = new Log();
-    const nodes = breakableNodes();
+    const nodes = faultyNodes();
     const imports = [RedlockModule.forRoot(nodes, { name: 'billing', ttl: 200 })];
     const module = await startPlain({ imports }, log);
     const redlock = module.get<RedlockService>(getRedlockToken('billing'));
 
     await rejection(
       redlock.using('a', async ({ signal }) => {
-        for (const node of nodes) node.isForgetful = true;
+        for (const node of nodes) node.lose();
         await aborted(signal);
       }),
     );
@@ -114,7 +114,7 @@ describe('the diagnostics channels', () => {
     const log = new Log();
     await startPlain({}, log);
     const observer = createObserver('default');
-    const [node] = breakableNodes();
+    const [node] = faultyNodes();
     const status = node?.status();
     if (status === undefined) throw new Error('no node');
 

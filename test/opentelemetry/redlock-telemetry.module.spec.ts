@@ -25,7 +25,7 @@ import { getRedlockToken, RedlockModule, RedlockService, type LockNode } from 'n
 import { RedlockTelemetryModule, type RedlockTelemetryOptions } from 'nestjs-locked/opentelemetry';
 
 import { afterTest, quick, startPlain, threeNodes } from '../nest/support/applications.js';
-import { breakableNodes } from '../nest/support/breakable-node.js';
+import { faultyNodes } from '../nest/support/faulty-nodes.js';
 import { aborted, Gate, rejection, thrown } from '../nest/support/events.js';
 
 /** An SDK in memory, and an application that tells it of its locks. */
@@ -76,7 +76,7 @@ const taken = { ...domain, 'nestjs_locked.outcome': 'taken' };
 
 describe('metrics', () => {
   it('count acquisitions by outcome', async () => {
-    const nodes = breakableNodes();
+    const nodes = faultyNodes();
     const { redlock, points } = await startTelemetry({}, nodes);
     const abort = new AbortController();
 
@@ -87,7 +87,7 @@ describe('metrics', () => {
     abort.abort();
     await waiting;
     await lock.release();
-    for (const node of nodes) node.isDown = true;
+    for (const node of nodes) node.refuse();
     await rejection(redlock.acquire('b', 10_000, { wait: 0 }));
 
     expect(values(await points('nestjs_locked.acquisitions'))).toEqual([
@@ -132,13 +132,13 @@ describe('metrics', () => {
   });
 
   it('count extensions, and losses by reason', async () => {
-    const nodes = breakableNodes();
+    const nodes = faultyNodes();
     const { redlock, points } = await startTelemetry({}, nodes);
 
     await rejection(
       redlock.using('a', { ttl: 200 }, async (lock) => {
         await lock.extend();
-        for (const node of nodes) node.isForgetful = true;
+        for (const node of nodes) node.lose();
         await aborted(lock.signal);
       }),
     );
@@ -165,7 +165,7 @@ describe('metrics', () => {
   });
 
   it('show the state, quarantine and findings of each node', async () => {
-    const [healthy, fresh, unfit] = breakableNodes();
+    const [healthy, fresh, unfit] = faultyNodes();
     if (healthy === undefined || fresh === undefined || unfit === undefined) throw new Error();
     const statusOf = fresh.status.bind(fresh);
     fresh.status = () => ({ ...statusOf(), quarantineRemaining: 500 });
@@ -217,7 +217,7 @@ describe('metrics', () => {
   });
 
   it('never name a resource, an owner or a token', async () => {
-    const nodes = breakableNodes();
+    const nodes = faultyNodes();
     const { redlock, metrics } = await startTelemetry({ resourceNames: true }, nodes);
 
     const { ownerId, fencingToken } = await redlock.using(
@@ -231,7 +231,7 @@ describe('metrics', () => {
     );
     await rejection(
       redlock.using('secret:4712', { ttl: 200 }, async (lock) => {
-        for (const node of nodes) node.isForgetful = true;
+        for (const node of nodes) node.lose();
         await aborted(lock.signal);
       }),
     );
@@ -365,16 +365,16 @@ describe('spans', () => {
   });
 
   it('of a lost lock and of a call without quorum are errors by their code', async () => {
-    const nodes = breakableNodes();
+    const nodes = faultyNodes();
     const { redlock, spans } = await startTelemetry({}, nodes);
 
     await rejection(
       redlock.using('secret', { ttl: 200 }, async (lock) => {
-        for (const node of nodes) node.isForgetful = true;
+        for (const node of nodes) node.lose();
         await aborted(lock.signal);
       }),
     );
-    for (const node of nodes) node.isDown = true;
+    for (const node of nodes) node.refuse();
     await rejection(redlock.acquire('secret', 10_000, { wait: 0 }));
 
     const failed = spans().filter(({ status }) => status.code === SpanStatusCode.ERROR);
@@ -390,12 +390,12 @@ describe('spans', () => {
 
 describe('the guide', () => {
   it('lists every metric with its unit, and no other', async () => {
-    const nodes = breakableNodes();
+    const nodes = faultyNodes();
     const { redlock, metrics } = await startTelemetry({}, nodes);
     await rejection(
       redlock.using('a', { ttl: 200 }, async (lock) => {
         await lock.extend();
-        for (const node of nodes) node.isForgetful = true;
+        for (const node of nodes) node.lose();
         await aborted(lock.signal);
       }),
     );

@@ -16,7 +16,7 @@ import {
 } from 'nestjs-locked/terminus';
 
 import { afterTest, startPlain, startServer } from '../nest/support/applications.js';
-import { breakableNodes } from '../nest/support/breakable-node.js';
+import { faultyNodes } from '../nest/support/faulty-nodes.js';
 import { rejection } from '../nest/support/events.js';
 import { startRedisServers, type RedisServer } from '../support/redis-servers.js';
 
@@ -140,7 +140,7 @@ describe('RedlockHealthIndicator', () => {
   });
 
   it('asks the lock domain that it is told, about the resource that it is told', async () => {
-    const nodes = breakableNodes();
+    const nodes = faultyNodes();
     const imports = [
       RedlockModule.forRoot([new MemoryNode()]),
       RedlockModule.forRoot(nodes, { name: 'billing' }),
