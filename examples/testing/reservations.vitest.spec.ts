@@ -52,7 +52,7 @@ describe('reservations', () => {
 
   it('stop being counted as soon as the lock is lost', async () => {
     vi.useFakeTimers();
-    await start({ environment: fakeTimersEnvironment });
+    await start({ environment: fakeTimersEnvironment() });
     const count = async (sku: string): Promise<void> => {
       if (sku !== 'pear') return;
       node.lose();
@@ -68,7 +68,7 @@ describe('reservations', () => {
 
   it('are counted to the end although that takes longer than the ttl', async () => {
     vi.useFakeTimers();
-    await start({ environment: fakeTimersEnvironment });
+    await start({ environment: fakeTimersEnvironment() });
 
     await reservations.countAll(['apple', 'pear'], async () => {
       await vi.advanceTimersByTimeAsync(60_000);

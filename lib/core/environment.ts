@@ -61,16 +61,18 @@ export const systemEnvironment: Environment = {
  * The same, but clocks and timers are looked up at each use: fake timers of jest or vitest move
  * the time of locks, and so end them. For tests; it is as good as the fakes are.
  */
-export const fakeTimersEnvironment: Environment = {
-  ...systemEnvironment,
-  now: () => globalThis.performance.now(),
-  wallClock: () => globalThis.Date.now(),
-  startTimer: (delay, callback, holdsProcess) =>
-    held(globalThis.setTimeout(callback, delay), holdsProcess),
-  stopTimer(timer) {
-    globalThis.clearTimeout(timer as NodeJS.Timeout);
-  },
-};
+export function fakeTimersEnvironment(): Environment {
+  return {
+    ...systemEnvironment,
+    now: () => globalThis.performance.now(),
+    wallClock: () => globalThis.Date.now(),
+    startTimer: (delay, callback, holdsProcess) =>
+      held(globalThis.setTimeout(callback, delay), holdsProcess),
+    stopTimer(timer) {
+      globalThis.clearTimeout(timer as NodeJS.Timeout);
+    },
+  };
+}
 
 function held(timer: NodeJS.Timeout, holdsProcess: boolean): NodeJS.Timeout {
   return holdsProcess ? timer : timer.unref();

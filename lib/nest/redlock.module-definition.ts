@@ -174,15 +174,10 @@ export function provideRegistration(
 }
 
 function checkEnvironment(environment: unknown): Environment {
-  const methods = Object.keys(systemEnvironment);
-  const isOne = (given: unknown): given is Environment =>
-    typeof given === 'object' &&
-    given !== null &&
-    methods.every((method) => typeof Reflect.get(given, method) === 'function');
-  if (isOne(environment)) return environment;
-  throw new TypeError(
-    `Expected environment to have the methods ${methods.join(', ')}, got ${describe(environment)}`,
-  );
+  const isMethod = (name: string): boolean =>
+    typeof Reflect.get(Object(environment) as object, name) === 'function';
+  if (Object.keys(systemEnvironment).every(isMethod)) return environment as Environment;
+  throw new TypeError(`Expected environment to be an Environment, got ${describe(environment)}`);
 }
 
 function checkBoolean(name: string, value: unknown): void {

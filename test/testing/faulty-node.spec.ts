@@ -209,7 +209,7 @@ describe('the environment that a module is given', () => {
     (given) => {
       const register = () => RedlockModule.forRoot(undefined, { environment: given as never });
 
-      expect(String(thrown(register))).toContain('Expected environment to have the methods now, ');
+      expect(String(thrown(register))).toContain('Expected environment to be an Environment, got ');
     },
   );
 });
