@@ -33,7 +33,9 @@ export {
   type NodeStatus,
   type OwnerRequest,
   type ReleaseAnswer,
+  type ReleaseRequest,
   type Vote,
+  type WakeListener,
   type World,
 } from './core/lock-node.js';
 export { type Environment, type TimerHandle } from './core/environment.js';

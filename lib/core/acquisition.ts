@@ -1,15 +1,16 @@
-// One call's way to a lock: its turn in the queue, then attempts with random pauses, until it is
-// granted, `wait` is spent, or somebody interrupts. PROTOCOL.md sections 4.8 and 10.
+// One call's way to a lock: its turn in the queue, then attempts, each after a wake-up or a random
+// pause, until it is granted, `wait` is spent, or somebody interrupts. PROTOCOL.md sections 4.8
+// and 10.
 import { Attempt } from './attempt.js';
 import { nodeTimeoutOf } from './options.js';
 import { queuedError, refusalError } from './refusals.js';
-import { Waiter } from './waiting.js';
+import { Waiter } from './waiter.js';
 import type { AttemptResult } from './attempt.js';
 import type { Ensemble } from './ensemble.js';
 import type { RedlockError } from './errors.js';
 import type { TokenSource } from './fencing.js';
 import type { Holding } from './holding.js';
-import type { ResolvedAcquire } from './options.js';
+import type { ResolvedAcquire, RetryDelay } from './options.js';
 import type { Microseconds, Milliseconds } from './units.js';
 import type { WaitingRoom } from './waiting.js';
 
@@ -23,6 +24,9 @@ export interface AcquisitionContext extends Ensemble {
 
 type FailedAttempt = Exclude<AttemptResult, { verdict: 'granted' }>;
 
+/** How long a call sleeps at most while it would hear of a release: wake-ups may get lost. */
+const POLL: RetryDelay = { min: 40, max: 60 };
+
 /** Attempts that follow at once when only the token proposal was in the way. */
 const STALE_RETRIES_MAX = 3;
 
@@ -33,7 +37,8 @@ export class Acquisition {
   readonly #options: ResolvedAcquire;
   readonly #startedAt: Milliseconds;
   readonly #deadline: Milliseconds;
-  readonly #waiter: Waiter;
+  /** The call's place in its process's queues, until the lock has ended. */
+  readonly waiter: Waiter;
   #attempts = 0;
 
   constructor(context: AcquisitionContext, resources: readonly string[], options: ResolvedAcquire) {
@@ -42,7 +47,7 @@ export class Acquisition {
     this.#options = options;
     this.#startedAt = context.environment.now();
     this.#deadline = this.#startedAt + options.wait;
-    this.#waiter = new Waiter(context.environment, resources);
+    this.waiter = new Waiter(context.environment, resources);
   }
 
   /** How many attempts were made so far. */
@@ -61,24 +66,35 @@ export class Acquisition {
     const { waitingRoom } = this.#context;
     signal?.throwIfAborted();
     const onAbort = (): void => {
-      this.#waiter.interrupt(signal?.reason);
+      this.waiter.interrupt(signal?.reason);
     };
     signal?.addEventListener('abort', onAbort);
-    waitingRoom.enter(this.#waiter);
+    waitingRoom.enter(this.waiter);
     try {
-      await this.#untilFirst();
-      return await this.#untilGranted();
+      await this.#untilTurn();
+      const holding = await this.#untilGranted();
+      waitingRoom.hold(this.waiter);
+      return holding;
+    } catch (error) {
+      waitingRoom.leave(this.waiter);
+      throw error;
     } finally {
-      waitingRoom.leave(this.#waiter);
       signal?.removeEventListener('abort', onAbort);
     }
   }
 
-  async #untilFirst(): Promise<void> {
-    while (!this.#context.waitingRoom.isFirst(this.#waiter)) {
+  async #untilTurn(): Promise<void> {
+    const { waitingRoom } = this.#context;
+    for (;;) {
+      const delay = waitingRoom.delayOf(this.waiter);
+      if (delay === 0) return;
       const patience = this.#patience();
-      if (patience <= 0) throw queuedError(this.resources, this.waited());
-      await this.#waiter.pause(patience);
+      if (patience <= 0) {
+        // Passes nobody over: one attempt, so that the error tells what the nodes say.
+        if (waitingRoom.isNext(this.waiter)) return;
+        throw queuedError(this.resources, this.waited());
+      }
+      await this.waiter.pause(Math.min(delay, patience));
     }
   }
 
@@ -89,7 +105,7 @@ export class Acquisition {
     let timeout = fullTimeout;
     let refused: FailedAttempt | null = null;
     for (;;) {
-      const result = await this.#tryOnce(timeout);
+      const result = await this.#tryOnce(timeout, tieBreakerOf(refused));
       if (result.verdict === 'granted') return result.holding;
       // Silence in an attempt that was cut short says less than the attempt before it.
       const isCutShort = timeout < fullTimeout && result.verdict === 'noQuorum';
@@ -97,17 +113,37 @@ export class Acquisition {
       // Time heals no misconfiguration: say it now rather than after `wait`.
       const isHopeless = result.verdict === 'misconfigured';
       if (isHopeless || this.#patience() <= 0) throw this.#refusal(refused);
-      await this.#waiter.pause(Math.min(this.#retryDelay(), this.#patience()));
+      await this.#rest(result);
       if (this.#patience() <= 0) throw this.#refusal(refused);
       timeout = Math.min(fullTimeout, Math.max(1, this.#patience()));
     }
   }
 
+  async #rest({ verdict }: FailedAttempt): Promise<void> {
+    const { waitingRoom } = this.#context;
+    const { retryDelay } = this.#options;
+    // Who waits for a resource that others hold is told of its release. As soon as no release
+    // goes unheard it is woken, to try once more: one in between was not heard.
+    if (verdict !== 'taken' || !waitingRoom.listen(this.waiter)) {
+      await this.#pause(this.#randomOf(retryDelay));
+      return;
+    }
+    const wasWoken = await this.#pause(Math.max(this.#randomOf(POLL), retryDelay.min));
+    const raceDelay = wasWoken ? Math.round(waitingRoom.raceDelay(this.waiter)) : 0;
+    if (raceDelay > 0) await this.#pause(raceDelay);
+  }
+
+  async #pause(delay: Milliseconds): Promise<boolean> {
+    const patience = this.#patience();
+    return patience > 0 && this.waiter.pause(Math.min(delay, patience));
+  }
+
   // An attempt, and up to three more at once while only the token was in the way.
-  async #tryOnce(timeout: Milliseconds): Promise<AttemptResult> {
+  async #tryOnce(timeout: Milliseconds, tieBreaker: number | null): Promise<AttemptResult> {
     let low: Microseconds = 0;
+    this.#context.waitingRoom.startAttempt(this.waiter);
     for (let retries = 0; ; retries += 1) {
-      const result = await this.#attempt(low, timeout);
+      const result = await this.#attempt(low, timeout, tieBreaker);
       if (result.verdict !== 'stale' || retries === STALE_RETRIES_MAX) return result;
       const stale = result.answers.filter((answer) => answer?.vote === 'stale');
       low = Math.max(low, ...stale.map((answer) => answer.low));
@@ -115,7 +151,11 @@ export class Acquisition {
     }
   }
 
-  async #attempt(low: Microseconds, timeout: Milliseconds): Promise<AttemptResult> {
+  async #attempt(
+    low: Microseconds,
+    timeout: Milliseconds,
+    tieBreaker: number | null,
+  ): Promise<AttemptResult> {
     const { options, tokens } = this.#context;
     const { ttl } = this.#options;
     const request = {
@@ -128,12 +168,12 @@ export class Acquisition {
     this.#attempts += 1;
     const result = await new Promise<AttemptResult>((resolve) => {
       const attempt = new Attempt(this.#context, tokens, request, resolve);
-      this.#waiter.onInterrupted = () => {
+      this.waiter.onInterrupted = () => {
         attempt.cancel();
       };
-      attempt.start(timeout);
+      attempt.start(timeout, tieBreaker);
     });
-    this.#waiter.onInterrupted = () => undefined;
+    this.waiter.onInterrupted = () => undefined;
     this.#giveBackIfInterrupted(result);
     return result;
   }
@@ -141,7 +181,7 @@ export class Acquisition {
   // The interruption may have come after the quorum, before anybody was told of it.
   #giveBackIfInterrupted(result: AttemptResult): void {
     try {
-      this.#waiter.throwIfInterrupted();
+      this.waiter.throwIfInterrupted();
     } catch (reason) {
       if (result.verdict === 'granted') void result.holding.release();
       throw reason;
@@ -152,8 +192,7 @@ export class Acquisition {
     return this.#deadline - this.#context.environment.now();
   }
 
-  #retryDelay(): Milliseconds {
-    const { min, max } = this.#options.retryDelay;
+  #randomOf({ min, max }: RetryDelay): Milliseconds {
     return min + this.#context.environment.random() * (max - min);
   }
 
@@ -167,4 +206,13 @@ export class Acquisition {
       clockOffsets: this.#context.tokens.offsets(),
     });
   }
+}
+
+// After a vote that was split, so that perhaps nobody has a quorum, the first live node breaks
+// the tie: those who find it taken ask no other node.
+function tieBreakerOf(failed: FailedAttempt | null): number | null {
+  if (failed?.verdict !== 'taken') return null;
+  const isSplit = failed.answers.some((answer) => answer?.vote === 'granted');
+  const votes = failed.answers.map((answer) => answer?.vote);
+  return isSplit ? votes.findIndex((vote) => vote === 'granted' || vote === 'taken') : null;
 }

@@ -36,8 +36,11 @@ export class Attempt {
   };
   readonly #terms: RoundTerms;
   #timer: TimerHandle = null;
+  /** The only node that was asked so far; null when all were. */
+  #tieBreaker: number | null = null;
   #holding: Holding | null = null;
-  #isClosed = false;
+  /** Why the attempt failed; null until then. */
+  #failure: FailedVerdict | null = null;
 
   constructor(
     ensemble: Ensemble,
@@ -54,9 +57,12 @@ export class Attempt {
     this.#terms = termsFrom(ensemble.environment, request.ttl, ensemble.options.driftFactor);
   }
 
-  /** Asks all nodes at once. The attempt ends at the latest `timeout` ms from now. */
-  start(timeout: Milliseconds): void {
-    const { environment, nodes } = this.#ensemble;
+  /**
+   * Asks all nodes at once, or those other than `tieBreaker` only when that one is not taken. The
+   * attempt ends at the latest `timeout` ms from now.
+   */
+  start(timeout: Milliseconds, tieBreaker: number | null = null): void {
+    const { environment } = this.#ensemble;
     this.#timer = environment.startTimer(
       timeout,
       () => {
@@ -64,16 +70,29 @@ export class Attempt {
       },
       true,
     );
-    nodes.forEach((node, index) => {
-      node.acquire(this.#request, (answer) => {
-        this.#onAnswer(index, answer);
-      });
-    });
+    this.#tieBreaker = tieBreaker;
+    for (let index = 0; index < this.#answers.length; index += 1) {
+      if (tieBreaker === null || index === tieBreaker) this.#ask(index);
+    }
   }
 
   /** Gives the attempt up and undoes it; an attempt that has settled is left alone. */
   cancel(): void {
-    if (!this.#isClosed && this.#holding === null) this.#fail('cancelled');
+    if (this.#failure === null && this.#holding === null) this.#fail('cancelled');
+  }
+
+  #ask(index: number): void {
+    this.#ensemble.nodes[index]?.acquire(this.#request, (answer) => {
+      this.#onAnswer(index, answer);
+    });
+  }
+
+  #askOthers(tieBreaker: number): void {
+    this.#tieBreaker = null;
+    for (let index = 0; index < this.#answers.length; index += 1) {
+      if (index !== tieBreaker) this.#ask(index);
+    }
+    this.#decide();
   }
 
   #onAnswer(index: number, answer: AcquireAnswer): void {
@@ -83,11 +102,13 @@ export class Attempt {
     if ('nodeTime' in answer) this.#tokens.learn(index, answer.nodeTime);
     if (this.#holding !== null) {
       this.#holding.onLateAnswer(index, answer, this.#terms);
-    } else if (this.#isClosed) {
+    } else if (this.#failure !== null) {
       if (mayHoldKeys(answer)) this.#undoAt(index);
     } else {
       count(this.#ballot, answer);
-      this.#decide();
+      if (this.#tieBreaker === null) this.#decide();
+      else if (answer.vote === 'taken') this.#fail('taken');
+      else this.#askOthers(this.#tieBreaker);
     }
   }
 
@@ -127,15 +148,20 @@ export class Attempt {
 
   #fail(verdict: FailedVerdict): void {
     this.#ensemble.environment.stopTimer(this.#timer);
-    this.#isClosed = true;
+    this.#failure = verdict;
     const answers = [...this.#answers];
     // Failed and silent nodes too: their answer may have been lost, not their write.
-    for (let index = 0; index < answers.length; index += 1) this.#undoAt(index);
+    for (let index = 0; index < answers.length; index += 1) {
+      if (this.#tieBreaker === null || index === this.#tieBreaker) this.#undoAt(index);
+    }
     this.#onSettled({ verdict, answers });
   }
 
   #undoAt(index: number): void {
-    this.#ensemble.nodes[index]?.release(this.#request, ignoreAnswer);
+    // Votes that were split are told as freed, and so is a turn given up; else nobody waits for
+    // these keys, and whoever was woken by an undo would be so by the undo of its own attempt.
+    const wakes = this.#failure === 'taken' || this.#failure === 'cancelled';
+    this.#ensemble.nodes[index]?.release({ ...this.#request, wakes }, ignoreAnswer);
   }
 }
 

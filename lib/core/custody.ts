@@ -8,6 +8,7 @@ import type { Care, Holding } from './holding.js';
 import type { ResolvedAcquire } from './options.js';
 import type { TimerHandle } from './environment.js';
 import type { Milliseconds } from './units.js';
+import type { Waiter } from './waiter.js';
 
 /** How long a shutdown waits for bodies to end after their signals were aborted. */
 const ABORT_GRACE: Milliseconds = 1_000;
@@ -54,13 +55,14 @@ export class Custody {
    * Takes a granted lock into custody; one with a body is kept until the body has ended.
    * @throws RedlockClosedError where the shutdown has begun meanwhile; the lock is given back.
    */
-  take(holding: Holding, options: ResolvedAcquire, hasBody: boolean): Lock {
+  take(holding: Holding, waiter: Waiter, options: ResolvedAcquire, hasBody: boolean): Lock {
     if (this.isClosed) {
+      this.#context.waitingRoom.leave(waiter);
       void holding.release();
       throw closedError(holding.request.resources);
     }
     const lock = new Lock(holding, this.#context.options.ttlMax);
-    const care = this.#careOf(lock, holding, options, hasBody);
+    const care = this.#careOf(lock, holding, waiter, options, hasBody);
     this.#charges.set(lock, { holding, care });
     holding.keep(care);
     return lock;
@@ -86,7 +88,13 @@ export class Custody {
     return this.#closing;
   }
 
-  #careOf(lock: Lock, holding: Holding, options: ResolvedAcquire, hasBody: boolean): Care {
+  #careOf(
+    lock: Lock,
+    holding: Holding,
+    waiter: Waiter,
+    options: ResolvedAcquire,
+    hasBody: boolean,
+  ): Care {
     const { environment, observer, waitingRoom } = this.#context;
     return {
       watchdog: this.#watchdog,
@@ -100,12 +108,14 @@ export class Custody {
         if (!hasBody) this.#discharge(lock);
         observer.lost(lock, reason, environment.now() - holding.acquiredAt);
         lock.abortSignal();
+        waitingRoom.leave(waiter);
       },
-      onReleased: (wasHeld) => {
+      onReleasing: () => waitingRoom.handOn(waiter),
+      onReleased: (wasHeld, listeners) => {
         this.#retained.delete(holding);
         this.#discharge(lock);
         if (wasHeld) observer.released(lock, environment.now() - holding.acquiredAt);
-        waitingRoom.wake(lock.resources);
+        waitingRoom.settle(lock.resources, listeners);
       },
     };
   }

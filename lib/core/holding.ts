@@ -8,7 +8,7 @@ import type { LossReason, NodeVote } from './errors.js';
 import type { Ensemble } from './ensemble.js';
 import type { TimerHandle } from './environment.js';
 import type { Extendable } from './extender.js';
-import type { AcquireAnswer, ExtendAnswer, OwnerRequest } from './lock-node.js';
+import type { AcquireAnswer, ExtendAnswer, OwnerRequest, ReleaseRequest } from './lock-node.js';
 import type { RoundTerms } from './node-leases.js';
 import type { Milliseconds } from './units.js';
 import type { Watchdog } from './watchdog.js';
@@ -21,8 +21,13 @@ export interface Care {
   readonly maxHold: Milliseconds;
   onExtended(): void;
   onLost(reason: LossReason): void;
-  /** The keys are deleted as far as they can be; `wasHeld` when the claim lasted until then. */
-  onReleased(wasHeld: boolean): void;
+  /** Called before anything is sent; says whether a call of this process goes next at once. */
+  onReleasing(): boolean;
+  /**
+   * The keys are deleted as far as they can be; `wasHeld` when the claim lasted until then.
+   * `listeners` other processes were told.
+   */
+  onReleased(wasHeld: boolean, listeners: number): void;
 }
 
 /** A lock as the nodes know it, from the quorum to the release. */
@@ -204,25 +209,32 @@ export class Holding implements Extendable {
     // Left before the first byte is sent.
     if (wasHeld) this.#state = 'released';
     this.#stopCare();
-    await this.#askForRelease();
-    this.#care?.onReleased(wasHeld);
+    const isHandedOn = this.#care?.onReleasing() ?? false;
+    const listeners = await this.#askForRelease(!isHandedOn);
+    this.#care?.onReleased(wasHeld, listeners);
   }
 
-  #askForRelease(): Promise<void> {
+  // Resolves to how many other processes were told, as far as is known by then.
+  #askForRelease(wakes: boolean): Promise<number> {
     const { environment, nodes, quorum, options } = this.#ensemble;
-    const request = this.#releaseRequest();
+    const request = this.#releaseRequest(wakes);
     return new Promise((resolve) => {
       let done = 0;
       let answered = 0;
-      const timeout = nodeTimeoutOf(options, request.ttl);
-      const timer = environment.startTimer(timeout, resolve, true);
+      let listeners = 0;
+      const finish = (): void => {
+        environment.stopTimer(timer);
+        resolve(listeners);
+      };
+      const timer = environment.startTimer(nodeTimeoutOf(options, request.ttl), finish, true);
       for (const node of nodes) {
         node.release(request, (answer) => {
           answered += 1;
-          if (answer.vote === 'done') done += 1;
-          if (done < quorum && answered < nodes.length) return;
-          environment.stopTimer(timer);
-          resolve();
+          if (answer.vote === 'done') {
+            done += 1;
+            listeners = Math.max(listeners, answer.listeners);
+          }
+          if (done >= quorum || answered >= nodes.length) finish();
         });
       }
     });
@@ -231,11 +243,11 @@ export class Holding implements Extendable {
   // A late grant would keep others out until the ttl ends: nobody else knows of it.
   #undoLate(node: number, answer: AcquireAnswer | ExtendAnswer): void {
     if (!mayHoldKeys(answer)) return;
-    this.#ensemble.nodes[node]?.release(this.#releaseRequest(), () => undefined);
+    this.#ensemble.nodes[node]?.release(this.#releaseRequest(true), () => undefined);
   }
 
-  #releaseRequest(): OwnerRequest {
-    return { ...this.#request, ttl: this.#ttlLongest };
+  #releaseRequest(wakes: boolean): ReleaseRequest {
+    return { ...this.#request, ttl: this.#ttlLongest, wakes };
   }
 
   #watch(dueAt: Milliseconds): void {

@@ -8,6 +8,7 @@
 //   that a release always follows the acquire that it undoes. A release that cannot be delivered
 //   is kept (until 1.1 times its ttl has passed) and delivered before anything else.
 // - `acquire` takes all resources or none, in one atomic step with its vote.
+// - Wake-ups are advice: one may be lost, doubled or forged. Whoever listens polls as well.
 // - Node time never runs back by more than `world.clockSkewMax`.
 import type { Microseconds, Milliseconds } from './units.js';
 
@@ -72,8 +73,28 @@ export type ExtendAnswer =
   | { readonly vote: 'revoked' }
   | FailedAnswer;
 
-/** What one node says to a release: `done` also where there was nothing to delete. */
-export type ReleaseAnswer = { readonly vote: 'done' } | FailedAnswer;
+/** A release, and whether it tells those who listen. */
+export interface ReleaseRequest extends OwnerRequest {
+  /**
+   * Whether processes that listen for the resources are told, where keys were deleted. Not when
+   * a call of the same process goes next: they would try in vain.
+   */
+  readonly wakes: boolean;
+}
+
+/**
+ * What one node says to a release: `done` also where there was nothing to delete. `listeners`:
+ * how many other processes were told, at most, for one of the resources.
+ */
+export type ReleaseAnswer = { readonly vote: 'done'; readonly listeners: number } | FailedAnswer;
+
+/** Is told of the releases of one resource on one node. */
+export interface WakeListener {
+  /** From now on every release is heard, or none may be. Called when that changes. */
+  onLive(isLive: boolean): void;
+  /** A release was told to `listeners` processes, this one among them. */
+  onWake(listeners: number): void;
+}
 
 /** Who holds a resource on one node; `ownerId` is null where nobody does. */
 export type InspectAnswer =
@@ -110,7 +131,9 @@ export interface LockNode {
   readonly name: string;
   acquire(request: OwnerRequest, onAnswer: (answer: AcquireAnswer) => void): void;
   extend(request: OwnerRequest, onAnswer: (answer: ExtendAnswer) => void): void;
-  release(request: OwnerRequest, onAnswer: (answer: ReleaseAnswer) => void): void;
+  release(request: ReleaseRequest, onAnswer: (answer: ReleaseAnswer) => void): void;
   inspect(world: World, resource: string, onAnswer: (answer: InspectAnswer) => void): void;
+  /** Tells `listener` of releases of `resource` until the function that it gives is called. */
+  listen(world: World, resource: string, listener: WakeListener): () => void;
   status(): NodeStatus;
 }

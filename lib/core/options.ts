@@ -19,7 +19,8 @@ export interface AcquireOptions {
    */
   readonly wait?: Milliseconds;
   /**
-   * Random delay between two attempts, in ms.
+   * Random delay between two attempts, in ms, where releases cannot be heard. Where they can, a
+   * release wakes at once, and the poll beside it comes every 40 to 60 ms, or every `min`.
    * @default { min: 20, max: 120 } – waiters of several processes spread, and none waits long
    */
   readonly retryDelay?: Partial<RetryDelay>;

@@ -68,14 +68,17 @@ export class Redlock {
     const process = environment.randomId();
     let owners = 0;
     this.options = resolveOptions(options, nodes.length);
-    this.#context = {
+    const ensemble = {
       nodes: [...nodes],
       quorum: majorityOf(nodes.length),
       options: this.options,
       environment,
       observer: ports.observer ?? silentObserver,
+    };
+    this.#context = {
+      ...ensemble,
       tokens: new TokenSource(environment, nodes.length),
-      waitingRoom: new WaitingRoom(),
+      waitingRoom: new WaitingRoom(ensemble),
       nextOwnerId: () => `${process}:${(owners += 1).toString(36)}`,
     };
     this.#custody = new Custody(this.#context);
@@ -181,7 +184,7 @@ export class Redlock {
     const acquisition = new Acquisition(this.#context, resources, options);
     try {
       const holding = await acquisition.run();
-      const lock = this.#custody.take(holding, options, hasBody);
+      const lock = this.#custody.take(holding, acquisition.waiter, options, hasBody);
       this.#context.observer.acquired(lock, acquisition.waited(), acquisition.attempts);
       return lock;
     } catch (error) {

@@ -1,108 +1,260 @@
-// Who waits for what in this process. One FIFO queue per resource; only a queue's head asks the
-// nodes, so that the callers of one process never vote each other down. PROTOCOL.md section 10.
-import type { Environment, TimerHandle } from './environment.js';
+// Who waits for what in this process, and whose turn it is. PROTOCOL.md section 10.
+//
+// One FIFO queue per resource, headed by the call that holds the lock or tries to get it: the
+// callers of one process never vote each other down. A lock that is released goes to the next
+// call of this process in the same breath, some times in a row; then other processes are told,
+// and if any listens it goes first.
+import { WakeUps } from './wake-ups.js';
+import type { Ensemble } from './ensemble.js';
+import type { TimerHandle } from './environment.js';
 import type { Milliseconds } from './units.js';
+import type { Waiter } from './waiter.js';
 
-/** One call that wants some resources. It sleeps until woken, interrupted, or out of patience. */
-export class Waiter {
-  readonly resources: readonly string[];
-  readonly #environment: Environment;
-  #interruption: { readonly reason: unknown } | null = null;
-  #isWoken = false;
-  #endPause: (() => void) | null = null;
-  #timer: TimerHandle = null;
+/** How often in a row a lock goes from call to call of one process without telling others. */
+const HAND_OVERS_MAX = 16;
 
-  constructor(environment: Environment, resources: readonly string[]) {
-    this.#environment = environment;
-    this.resources = resources;
-  }
+/**
+ * How long other processes go first once they were told: they hear of it, draw their delays and
+ * ask the nodes. Whoever finds the resource still free then may have it.
+ */
+const YIELD: Milliseconds = 5;
 
-  /** Called when the waiter is interrupted while it does something else than pausing. */
-  onInterrupted: () => void = () => undefined;
+/** Longest random delay before an attempt after a wake-up, for each process that was woken. */
+const RACE_DELAY: Milliseconds = 1;
 
-  /** Resolves after `delay` ms, or sooner when woken; at once when woken since the last pause. */
-  async pause(delay: Milliseconds): Promise<void> {
-    this.throwIfInterrupted();
-    if (!this.#isWoken) {
-      await new Promise<void>((resolve) => {
-        this.#endPause = resolve;
-        this.#timer = this.#environment.startTimer(delay, resolve, true);
-      });
-      this.#environment.stopTimer(this.#timer);
-      this.#endPause = null;
-    }
-    this.#isWoken = false;
-    this.throwIfInterrupted();
-  }
+/** More processes than this do not make the delays longer. */
+const RACERS_MAX = 8;
 
-  /** Ends the pause, or makes the next one short: a wake-up is never lost. */
-  wake(): void {
-    this.#isWoken = true;
-    this.#endPause?.();
-  }
-
-  /** Makes the waiter give up with `reason`: its caller's abort, or a shutdown. */
-  interrupt(reason: unknown): void {
-    if (this.#interruption !== null) return;
-    this.#interruption = { reason };
-    this.#endPause?.();
-    this.onInterrupted();
-  }
-
-  throwIfInterrupted(): void {
-    if (this.#interruption !== null) throw this.#interruption.reason;
-  }
+/** The queue of one resource. */
+interface Line {
+  /** In the order of arrival. */
+  readonly waiters: Waiter[];
+  wakeUps: WakeUps | null;
+  handOvers: number;
+  /** Until when other processes go first; Infinity while they are being told. */
+  yieldsUntil: Milliseconds;
+  yieldTimer: TimerHandle;
+  /** How many processes the last wake-up woke. */
+  racers: number;
+  /** Races after wake-ups since this process last had the lock. */
+  races: number;
 }
 
 /** The queues of one process. */
 export class WaitingRoom {
-  readonly #queues = new Map<string, Waiter[]>();
-  readonly #waiters = new Set<Waiter>();
+  readonly #ensemble: Ensemble;
+  readonly #lines = new Map<string, Line>();
+  readonly #waiting = new Set<Waiter>();
+
+  constructor(ensemble: Ensemble) {
+    this.#ensemble = ensemble;
+  }
 
   /** How many calls wait or try. */
   get size(): number {
-    return this.#waiters.size;
+    return this.#waiting.size;
   }
 
   /** Queues on all resources in one step, so that two calls can never wait for each other. */
   enter(waiter: Waiter): void {
-    this.#waiters.add(waiter);
+    this.#waiting.add(waiter);
+    for (const resource of waiter.resources) this.#lineOf(resource).waiters.push(waiter);
+  }
+
+  /**
+   * For how long the waiter must not try yet: 0 when it is its turn, Infinity while others of
+   * this process are before it, else the time that other processes have to go first.
+   */
+  delayOf(waiter: Waiter): Milliseconds {
+    let yieldsUntil = -Infinity;
     for (const resource of waiter.resources) {
-      const queue = this.#queues.get(resource);
-      if (queue === undefined) this.#queues.set(resource, [waiter]);
-      else queue.push(waiter);
+      const line = this.#lines.get(resource);
+      if (line?.waiters[0] !== waiter) return Infinity;
+      yieldsUntil = Math.max(yieldsUntil, line.yieldsUntil);
+    }
+    if (yieldsUntil === -Infinity) return 0;
+    return Math.max(0, yieldsUntil - this.#ensemble.environment.now());
+  }
+
+  /** Whether those before it, if any, hold locks already: none of them would be passed over. */
+  isNext(waiter: Waiter): boolean {
+    return this.#linesOf(waiter).every(
+      ({ waiters }) => waiters.find(({ isHolding }) => !isHolding) === waiter,
+    );
+  }
+
+  /**
+   * Listens for releases by other processes. Says whether none goes unheard: else the waiter is
+   * woken as soon as that is so, or when it must not rely on it.
+   */
+  listen(waiter: Waiter): boolean {
+    const lines = this.#linesOf(waiter);
+    waiter.resources.forEach((resource, index) => {
+      const line = lines[index];
+      if (line === undefined) return;
+      line.handOvers = 0;
+      line.wakeUps ??= this.#listenTo(resource, line);
+    });
+    return lines.every((line) => line.wakeUps?.isLive === true);
+  }
+
+  /** The waiter tries now: only what is heard from now on is worth another attempt. */
+  startAttempt(waiter: Waiter): void {
+    waiter.forgetWakeUp();
+    for (const line of this.#linesOf(waiter)) line.wakeUps?.forget();
+  }
+
+  /**
+   * A random delay before the attempt after a wake-up, half as long after each lost race: Redis
+   * tells its subscribers in a fixed order, and the first would win every time.
+   */
+  raceDelay(waiter: Waiter): Milliseconds {
+    const { environment } = this.#ensemble;
+    let longest = 0;
+    for (const line of this.#linesOf(waiter)) {
+      if (line.racers < 2) continue;
+      const racers = Math.min(RACERS_MAX, line.racers);
+      longest = Math.max(longest, RACE_DELAY * racers * 0.5 ** line.races);
+      line.races += 1;
+    }
+    return longest * environment.random();
+  }
+
+  /** The waiter has its lock. It stays at the head of its queues until that ends. */
+  hold(waiter: Waiter): void {
+    waiter.isHolding = true;
+    this.#waiting.delete(waiter);
+    for (const resource of waiter.resources) {
+      const line = this.#lines.get(resource);
+      if (line === undefined) continue;
+      line.races = 0;
+      this.#tidy(resource, line);
     }
   }
 
-  /** Whether it is the waiter's turn: it heads the queue of every resource that it wants. */
-  isFirst(waiter: Waiter): boolean {
-    return waiter.resources.every((resource) => this.#queues.get(resource)?.[0] === waiter);
-  }
-
-  /** Leaves all queues and wakes those whose turn it is now. */
+  /** Leaves all queues, its lock lost or its call given up, and wakes those whose turn it is. */
   leave(waiter: Waiter): void {
-    this.#waiters.delete(waiter);
-    for (const resource of waiter.resources) {
-      const queue = this.#queues.get(resource) ?? [];
-      const place = queue.indexOf(waiter);
-      if (place >= 0) queue.splice(place, 1);
-      if (queue.length === 0) this.#queues.delete(resource);
-      else if (place === 0) this.#wakeHead(queue);
-    }
+    for (const resource of this.#remove(waiter)) this.#wakeHead(resource);
   }
 
-  /** Wakes those whose turn it is: a lock of this process on these resources has ended. */
-  wake(resources: readonly string[]): void {
-    for (const resource of resources) this.#wakeHead(this.#queues.get(resource) ?? []);
+  /**
+   * Leaves all queues because its lock is being released. True when calls of this process go
+   * next on all its resources, in the same breath: then others need not be told.
+   */
+  handOn(waiter: Waiter): boolean {
+    // A lost lock has left them before: whoever came after it has tried in vain, and listens.
+    const headed = this.#remove(waiter);
+    const lines = this.#linesOf(waiter);
+    const isHandedOn =
+      headed.length === waiter.resources.length &&
+      lines.length === headed.length &&
+      lines.every((line) => line.handOvers < HAND_OVERS_MAX && this.#isReady(line));
+    for (const line of lines) {
+      if (!isHandedOn && line.handOvers === HAND_OVERS_MAX) line.yieldsUntil = Infinity;
+      line.handOvers = isHandedOn ? line.handOvers + 1 : 0;
+    }
+    for (const resource of headed) this.#wakeHead(resource);
+    return isHandedOn;
+  }
+
+  /** A release was answered: `listeners` other processes were told of it, and go first. */
+  settle(resources: readonly string[], listeners: number): void {
+    for (const resource of resources) {
+      const line = listeners > 0 ? this.#lineOf(resource) : this.#lines.get(resource);
+      if (line === undefined) continue;
+      if (listeners > 0) this.#yield(resource, line);
+      else if (line.yieldsUntil === Infinity) this.#endYield(resource, line);
+      this.#wakeHead(resource);
+    }
   }
 
   /** Makes everyone give up, each for a reason that names what it waited for. */
   interruptAll(reasonFor: (resources: readonly string[]) => unknown): void {
-    for (const waiter of [...this.#waiters]) waiter.interrupt(reasonFor(waiter.resources));
+    for (const waiter of [...this.#waiting]) waiter.interrupt(reasonFor(waiter.resources));
   }
 
-  #wakeHead(queue: readonly Waiter[]): void {
-    const head = queue[0];
-    if (head !== undefined && this.isFirst(head)) head.wake();
+  #yield(resource: string, line: Line): void {
+    const { environment } = this.#ensemble;
+    environment.stopTimer(line.yieldTimer);
+    line.yieldsUntil = environment.now() + YIELD;
+    const end = (): void => {
+      this.#endYield(resource, line);
+      this.#wakeHead(resource);
+    };
+    line.yieldTimer = environment.startTimer(YIELD, end, false);
+  }
+
+  #endYield(resource: string, line: Line): void {
+    line.yieldsUntil = -Infinity;
+    this.#tidy(resource, line);
+  }
+
+  #listenTo(resource: string, line: Line): WakeUps {
+    return new WakeUps(this.#ensemble, resource, {
+      onLive: () => this.#wakeHead(resource),
+      onWake: (listeners) => {
+        line.racers = listeners;
+        this.#wakeHead(resource);
+      },
+    });
+  }
+
+  // Gives the resources whose queues it headed.
+  #remove(waiter: Waiter): string[] {
+    this.#waiting.delete(waiter);
+    const headed: string[] = [];
+    for (const resource of waiter.resources) {
+      const line = this.#lines.get(resource);
+      const place = line?.waiters.indexOf(waiter) ?? -1;
+      if (line === undefined || place < 0) continue;
+      if (place === 0) headed.push(resource);
+      line.waiters.splice(place, 1);
+      this.#tidy(resource, line);
+    }
+    return headed;
+  }
+
+  // Subscriptions end with the last call that waits, the rest with the last that has a place.
+  #tidy(resource: string, line: Line): void {
+    if (line.wakeUps !== null && line.waiters.every(({ isHolding }) => isHolding)) {
+      line.wakeUps.stop();
+      line.wakeUps = null;
+    }
+    const isYielding = line.yieldsUntil > -Infinity;
+    if (line.waiters.length === 0 && !isYielding) this.#lines.delete(resource);
+  }
+
+  #wakeHead(resource: string): void {
+    const head = this.#lines.get(resource)?.waiters[0];
+    if (head !== undefined && this.#isFirst(head)) head.wake();
+  }
+
+  // Whether the head of the line will try as soon as it is woken.
+  #isReady({ waiters: [head] }: Line): boolean {
+    return head?.isPausing === true && this.delayOf(head) === 0;
+  }
+
+  #isFirst(waiter: Waiter): boolean {
+    return this.#linesOf(waiter).every(({ waiters }) => waiters[0] === waiter);
+  }
+
+  #linesOf({ resources }: Waiter): Line[] {
+    return resources.flatMap((resource) => this.#lines.get(resource) ?? []);
+  }
+
+  #lineOf(resource: string): Line {
+    const found = this.#lines.get(resource);
+    if (found !== undefined) return found;
+    const line: Line = {
+      waiters: [],
+      wakeUps: null,
+      handOvers: 0,
+      yieldsUntil: -Infinity,
+      yieldTimer: null,
+      racers: 0,
+      races: 0,
+    };
+    this.#lines.set(resource, line);
+    return line;
   }
 }

@@ -11,6 +11,8 @@ import type {
   NodeStatus,
   OwnerRequest,
   ReleaseAnswer,
+  ReleaseRequest,
+  WakeListener,
   World,
 } from '../core/lock-node.js';
 import type { Microseconds } from '../core/units.js';
@@ -18,6 +20,12 @@ import { ExpiringMap } from './expiring-map.js';
 
 // Captured at load: fake timers in an application's tests must not hold back an answer.
 const { queueMicrotask } = globalThis;
+
+/** Somebody who is told of releases. */
+interface Ear {
+  readonly world: World;
+  readonly listener: WakeListener;
+}
 
 /** What a {@link MemoryNode} may be told. */
 export interface MemoryNodeOptions {
@@ -38,6 +46,7 @@ export class MemoryNode implements LockNode {
   readonly #startedAt: Microseconds;
   readonly #owners = new ExpiringMap<string>();
   readonly #fences = new ExpiringMap<Microseconds>();
+  readonly #ears = new Map<string, Set<Ear>>();
 
   constructor(options: MemoryNodeOptions = {}) {
     this.name = options.name ?? 'memory';
@@ -56,9 +65,9 @@ export class MemoryNode implements LockNode {
     queueMicrotask(() => onAnswer(answer));
   }
 
-  release(request: OwnerRequest, onAnswer: (answer: ReleaseAnswer) => void): void {
-    this.#release(request);
-    queueMicrotask(() => onAnswer({ vote: 'done' }));
+  release(request: ReleaseRequest, onAnswer: (answer: ReleaseAnswer) => void): void {
+    const listeners = this.#release(request);
+    queueMicrotask(() => onAnswer({ vote: 'done', listeners }));
   }
 
   inspect(world: World, resource: string, onAnswer: (answer: InspectAnswer) => void): void {
@@ -67,6 +76,20 @@ export class MemoryNode implements LockNode {
     const ownerId = this.#owners.get(key, now) ?? null;
     const remaining = this.#owners.remaining(key, now) / 1_000;
     queueMicrotask(() => onAnswer({ vote: 'found', ownerId, remaining }));
+  }
+
+  listen(world: World, resource: string, listener: WakeListener): () => void {
+    const key = world.keyPrefix + resource;
+    const ear = { world, listener };
+    const ears = this.#ears.get(key) ?? new Set();
+    this.#ears.set(key, ears.add(ear));
+    queueMicrotask(() => {
+      if (ears.has(ear)) listener.onLive(true);
+    });
+    return () => {
+      ears.delete(ear);
+      if (ears.size === 0) this.#ears.delete(key);
+    };
   }
 
   status(): NodeStatus {
@@ -119,15 +142,27 @@ export class MemoryNode implements LockNode {
     return { vote: missing.length === 0 ? 'granted' : 'revoked' };
   }
 
-  #release({ world, resources, ownerId, token }: OwnerRequest): void {
+  #release({ world, resources, ownerId, token, wakes }: ReleaseRequest): number {
     const now = this.#now();
     const keys = resources.map((resource) => world.keyPrefix + resource);
-    for (const key of keys) {
-      if (this.#owners.get(key, now) === ownerId) this.#owners.delete(key);
-    }
-    if (!world.fencing || token > now + world.clockSkewMax * 1_000) return;
+    const owned = keys.filter((key) => this.#owners.get(key, now) === ownerId);
+    for (const key of owned) this.#owners.delete(key);
+    const listeners = wakes && owned.length > 0 ? this.#wake(world, keys) : 0;
+    if (!world.fencing || token > now + world.clockSkewMax * 1_000) return listeners;
     // A tombstone: an acquisition of this attempt that comes later is dead on arrival.
     if (token > this.#lowestRefused(world, keys, now)) this.#record(world, keys, token, now);
+    return listeners;
+  }
+
+  // Tells all who listen. Of the others' number it gives the largest; a world is one service's.
+  #wake(world: World, keys: readonly string[]): number {
+    let most = 0;
+    for (const key of keys) {
+      const ears = [...(this.#ears.get(key) ?? [])];
+      for (const { listener } of ears) queueMicrotask(() => listener.onWake(ears.length));
+      most = Math.max(most, ears.filter((ear) => ear.world !== world).length);
+    }
+    return most;
   }
 
   #lowestRefused(world: World, keys: readonly string[], now: Microseconds): Microseconds {

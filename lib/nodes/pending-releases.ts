@@ -1,10 +1,10 @@
 import type { Environment } from '../core/environment.js';
-import type { OwnerRequest } from '../core/lock-node.js';
+import type { ReleaseRequest } from '../core/lock-node.js';
 import type { Milliseconds } from '../core/units.js';
 
 /** A release that the node has not confirmed. */
 export interface PendingRelease<Connection> {
-  readonly request: OwnerRequest;
+  readonly request: ReleaseRequest;
   /** Monotonic: by then the keys have expired by themselves. */
   readonly expiresAt: Milliseconds;
   /** Where it was written; null where it was not. A connection is asked once. */
@@ -25,7 +25,7 @@ export class PendingReleases<Connection> {
    * Notes a release. Where it cannot be written now and the list is full, it is forgotten: the
    * keys of those that came before are the likelier to exist, and the ttl ends all of them.
    */
-  add(request: OwnerRequest, sentOn: Connection | null): PendingRelease<Connection> {
+  add(request: ReleaseRequest, sentOn: Connection | null): PendingRelease<Connection> {
     this.#forgetExpired();
     const expiresAt = this.environment.now() + request.ttl * KEPT_FOR;
     const release = { request, expiresAt, sentOn };

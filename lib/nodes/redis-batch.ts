@@ -6,21 +6,20 @@ import { isReadOnly, isUnknownScript, outcomeOfError } from './redis-outcomes.js
 import {
   batchArguments,
   ownerArguments,
-  scripts,
   type BatchedOperation,
-  type RedisScript,
   type ScriptArguments,
-} from './redis-scripts.js';
+} from './redis-script-arguments.js';
+import { scripts, type RedisScript } from './redis-scripts.js';
 
 /** An operation that waits for its tick to end. */
-export interface Operation extends BatchedOperation {
+export type Operation = BatchedOperation & {
   /**
    * Whether nobody wants it any more. Asked only before it is sent a second time: an acquisition
    * that ran after its release would be a ghost.
    */
   isSettled(): boolean;
   readonly onReply: OnReply;
-}
+};
 
 /** Sends a script to a connection, by its hash or with its text. */
 export type SendScript = (
@@ -38,6 +37,10 @@ export class RedisBatch {
   #operations: Operation[] = [];
   #connection: RedisConnection | null = null;
 
+  readonly #flush = (): void => this.flush();
+  // Node empties the queue of microtasks before it takes this one.
+  readonly #flushAfterMicrotasks = (): void => process.nextTick(this.#flush);
+
   constructor(isPersistent: boolean, send: SendScript) {
     this.#isPersistent = isPersistent;
     this.#send = send;
@@ -49,8 +52,9 @@ export class RedisBatch {
     if (!this.#fits(connection, operation)) this.flush();
     if (this.#operations.length === 0) {
       this.#connection = connection;
-      // After the microtasks that run now: callers resumed by one reply ask again in one call.
-      process.nextTick(() => this.flush());
+      // After all microtasks of this tick: callers resumed by one reply ask again in one call,
+      // and a lock that is released and handed on is one call too.
+      queueMicrotask(this.#flushAfterMicrotasks);
     }
     this.#operations.push(operation);
   }
@@ -92,15 +96,17 @@ export class RedisBatch {
     const isLone = operations.length === 1;
     const script = isLone ? scripts[first.name] : scripts.batch;
     const args = isLone
-      ? ownerArguments(first.request, this.#isPersistent)
+      ? ownerArguments(first, this.#isPersistent)
       : batchArguments(first.request.world, operations, this.#isPersistent);
     this.#send(connection, command, script, args, (failure, reply) => {
       if (failure !== null && command === 'evalsha' && isUnknownScript(failure)) {
         this.#sendAgain(connection, operations, failure);
       } else if (failure !== null) {
         for (const { onReply } of operations) onReply(failure, null);
+      } else if (isLone) {
+        first.onReply(null, reply);
       } else {
-        answer(connection, operations, isLone ? [reply] : reply);
+        answer(connection, operations, reply);
       }
     });
   }
@@ -123,23 +129,31 @@ export class RedisBatch {
 function answer(
   connection: RedisConnection,
   operations: readonly Operation[],
-  replies: unknown,
+  reply: unknown,
 ): void {
-  const list: readonly unknown[] = Array.isArray(replies) ? replies : [];
-  operations.forEach(({ onReply }, index) => {
-    const reply = list[index];
-    const failure = failureOf(reply);
-    onReply(failure, failure === null ? (reply ?? null) : null);
+  const answers = listOf(reply);
+  const now = answers[0];
+  operations.forEach(({ name, onReply }, index) => {
+    const given = answers[index + 1];
+    if (given === PLAIN) {
+      onReply(null, [name === 'release' ? 'done' : 'granted', now, 0]);
+      return;
+    }
+    const [vote, figure] = listOf(given);
+    // How the batch script tells of an operation that failed by itself.
+    const failure = vote === 'error' ? outcomeOfError(String(figure)) : null;
+    onReply(failure, failure === null ? [vote, now, figure] : null);
     // As when the whole call is refused for it: this connection will never write again.
     if (failure !== null && isReadOnly(failure)) connection.end(failure);
   });
 }
 
-// How the batch script tells of an operation that failed by itself.
-function failureOf(reply: unknown): FailedAnswer | null {
-  if (!Array.isArray(reply) || reply[0] !== 'error') return null;
-  return outcomeOfError(String(reply[1]));
+function listOf(reply: unknown): readonly unknown[] {
+  return Array.isArray(reply) ? reply : [];
 }
+
+/** How the batch script says in short that an operation was granted or done. */
+const PLAIN = 1;
 
 /** Redis serves nobody else while a script runs: enough to save the encoding, no more. */
 const LOCKS_MAX = 128;

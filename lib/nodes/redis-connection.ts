@@ -9,6 +9,7 @@ import type { Environment } from '../core/environment.js';
 import type { FailedAnswer } from '../core/lock-node.js';
 import type { Milliseconds } from '../core/units.js';
 import { lostOutcome, outcomeOfError, unsentOutcome } from './redis-outcomes.js';
+import { endClient } from './redis-target.js';
 
 /** Takes a command's reply, or why there is none. */
 export type OnReply = (failure: FailedAnswer | null, reply: unknown) => void;
@@ -52,14 +53,14 @@ export class RedisConnection {
   }
 
   /** Writes a command. On a connection that has ended nothing is sent. */
-  call(command: string, args: readonly (string | number)[], onReply: OnReply): void {
+  call(command: string, args: (string | number)[], onReply: OnReply): void {
     if (this.#hasEnded) {
       queueMicrotask(() => onReply(unsentOutcome('connection closed'), null));
       return;
     }
     const unanswered = { sentAt: this.#environment.now(), onReply };
     this.#unanswered.add(unanswered);
-    void this.#client.call(command, [...args], (error, reply) => {
+    void this.#client.call(command, args, (error, reply) => {
       if (!this.#unanswered.delete(unanswered)) return;
       if (error) onReply(failureOf(error), null);
       else onReply(null, reply ?? null);
@@ -70,10 +71,7 @@ export class RedisConnection {
   end(reason: FailedAnswer): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
-    // On a client that has ended, this would start a timer that nothing clears.
-    if (this.#client.status !== 'end') this.#client.disconnect();
-    // A hung server never answers the end of the stream. There is none before the connecting.
-    (this.#client.stream as Redis['stream'] | undefined)?.destroy();
+    endClient(this.#client);
     const unanswered = [...this.#unanswered];
     this.#unanswered.clear();
     // First: whoever is answered below must not take this connection for one that works again.

@@ -8,7 +8,8 @@ import type { SendScript } from './redis-batch.js';
 import { RedisConnection, type ConnectionListener } from './redis-connection.js';
 import { isReadOnly, lostOutcome, unsentOutcome } from './redis-outcomes.js';
 import { readCertified, type Certified } from './redis-replies.js';
-import { certifyArguments, scripts } from './redis-scripts.js';
+import { certifyArguments } from './redis-script-arguments.js';
+import { scripts } from './redis-scripts.js';
 import type { RedisTarget } from './redis-target.js';
 
 /** What a link needs to know. */

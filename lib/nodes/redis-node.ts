@@ -8,6 +8,8 @@ import type {
   NodeStatus,
   OwnerRequest,
   ReleaseAnswer,
+  ReleaseRequest,
+  WakeListener,
   World,
 } from '../core/lock-node.js';
 import type { RedlockObserver } from '../core/observer.js';
@@ -20,7 +22,9 @@ import type { OnReply, RedisConnection } from './redis-connection.js';
 import { RedisBatch } from './redis-batch.js';
 import { RedisLink } from './redis-link.js';
 import { readAcquired, readExtended, readInspected, readReleased } from './redis-replies.js';
-import { inspectArguments, scripts } from './redis-scripts.js';
+import { inspectArguments, wakeChannel } from './redis-script-arguments.js';
+import { scripts } from './redis-scripts.js';
+import { RedisSubscriber } from './redis-subscriber.js';
 import type { RedisTarget } from './redis-target.js';
 
 /** What a {@link RedisNode} needs beside its server. */
@@ -46,6 +50,9 @@ export class RedisNode implements LockNode {
   readonly #link: RedisLink;
   readonly #closeTimeout: Milliseconds;
   readonly #batch: RedisBatch;
+  readonly #subscriber: RedisSubscriber;
+  /** The latest that took commands. */
+  #connection: RedisConnection | null = null;
   #hasRefusedReleases = false;
   #closing: Promise<void> | null = null;
 
@@ -56,6 +63,7 @@ export class RedisNode implements LockNode {
     this.#closeTimeout = nodeTimeout;
     this.#health = new NodeHealth(target.name, environment, observer);
     this.#releases = new PendingReleases(environment);
+    this.#subscriber = new RedisSubscriber(target, environment);
     this.#link = new RedisLink({
       target,
       isPersistent,
@@ -65,7 +73,11 @@ export class RedisNode implements LockNode {
       environment,
       health: this.#health,
       peers,
-      onUsable: (connection) => this.#sendPending(connection),
+      onUsable: (connection) => {
+        if (connection !== this.#connection) this.#subscriber.renew();
+        this.#connection = connection;
+        this.#sendPending(connection);
+      },
     });
     this.#batch = new RedisBatch(isPersistent, this.#link.send);
   }
@@ -86,7 +98,7 @@ export class RedisNode implements LockNode {
     );
   }
 
-  release(request: OwnerRequest, onAnswer: (answer: ReleaseAnswer) => void): void {
+  release(request: ReleaseRequest, onAnswer: (answer: ReleaseAnswer) => void): void {
     const connection = this.#link.usable();
     const release = this.#releases.add(request, connection);
     if (connection === null) this.#answerUnsent(onAnswer);
@@ -107,6 +119,10 @@ export class RedisNode implements LockNode {
     );
   }
 
+  listen(world: World, resource: string, listener: WakeListener): () => void {
+    return this.#subscriber.subscribe(wakeChannel(world, resource), listener);
+  }
+
   status(): NodeStatus {
     return this.#health.status();
   }
@@ -122,6 +138,7 @@ export class RedisNode implements LockNode {
    */
   close(): Promise<void> {
     this.#batch.flush();
+    this.#subscriber.close();
     this.#closing ??= this.#link.close(this.#closeTimeout).then(() => this.#health.close());
     return this.#closing;
   }
@@ -143,7 +160,7 @@ export class RedisNode implements LockNode {
   ): void {
     release.sentOn = connection;
     const onReply: OnReply = (failure, reply) => {
-      const answer = failure ?? readReleased(reply);
+      const answer = failure ?? this.#others(release.request, readReleased(reply));
       if (answer.vote === 'done') this.#releases.confirm(release);
       else {
         // Refused for now, as by a server that is busy: sent again when the node works again.
@@ -154,6 +171,15 @@ export class RedisNode implements LockNode {
     };
     const { request } = release;
     this.#batch.add(connection, { name: 'release', request, isSettled: never, onReply });
+  }
+
+  // The node counts this process too where it listens itself.
+  #others({ world, resources }: ReleaseRequest, answer: ReleaseAnswer): ReleaseAnswer {
+    if (answer.vote === 'failed' || answer.listeners === 0) return answer;
+    const isListening = resources.some((resource) =>
+      this.#subscriber.isLive(wakeChannel(world, resource)),
+    );
+    return { vote: 'done', listeners: Math.max(0, answer.listeners - Number(isListening)) };
   }
 
   #sendRefused(): void {

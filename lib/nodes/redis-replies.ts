@@ -44,9 +44,10 @@ export function readExtended(reply: unknown): ExtendAnswer {
     : oddReply(reply);
 }
 
-/** Reads what `release` answered. */
+/** Reads what `release` answered: `listeners` with this process, where it listens itself. */
 export function readReleased(reply: unknown): ReleaseAnswer {
-  return parts(reply)[0] === 'done' ? { vote: 'done' } : oddReply(reply);
+  const [vote, , listeners] = parts(reply);
+  return vote === 'done' ? { vote, listeners } : oddReply(reply);
 }
 
 /** Reads what `inspect` answered. */

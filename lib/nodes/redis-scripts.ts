@@ -1,4 +1,4 @@
-// The Lua texts that run on a Redis node, and what they are called with.
+// The Lua texts that run on a Redis node. What they are called with: redis-script-arguments.ts.
 //
 // Each operation is a Lua function over a slice of KEYS, so that a script may run one of them or
 // many in a loop. The order of writes matters: Redis refuses a script for want of memory, of
@@ -8,8 +8,6 @@
 // Numbers of microseconds travel and are stored as digits: `tostring` rounds to 14 of them.
 // eslint-disable-next-line no-restricted-imports -- a hash of constants, no randomness
 import { createHash } from 'node:crypto';
-
-import type { OwnerRequest, World } from '../core/lock-node.js';
 
 /** A script, and the name under which a server keeps it. */
 export interface RedisScript {
@@ -72,11 +70,11 @@ local function writeCertificate(certificate)
   if certificate then redis.pcall('SET', KEYS[1], certificate) end
 end
 
-local function counted(answer, uncounted)
-  if answer[1] == 'granted' and uncounted > 0 then
-    return {'quarantined', now, math.ceil(uncounted / 1000)}
+local function counted(uncounted, vote, figure)
+  if vote == 'granted' and uncounted > 0 then
+    return 'quarantined', math.ceil(uncounted / 1000)
   end
-  return answer
+  return vote, figure or 0
 end
 `;
 
@@ -88,20 +86,20 @@ local function acquire(first, count, owner, token, ttl)
     if holder == owner then
       owned = owned + 1
     elseif holder then
-      return {'taken', now, redis.call('PTTL', KEYS[i])}
+      return 'taken', redis.call('PTTL', KEYS[i])
     end
   end
-  if owned == count then return {'granted', now} end
+  if owned == count then return 'granted' end
   if isFenced then
     local proposed, low = tonumber(token), lowestRefused(last + 1, last + count)
-    if proposed <= low then return {'stale', now, low} end
-    if proposed > math.max(now + skew, low + 1) then return {'ahead', now, low} end
+    if proposed <= low then return 'stale', low end
+    if proposed > math.max(now + skew, low + 1) then return 'ahead', low end
   end
   for i = first, last do redis.call('SET', KEYS[i], owner, 'PX', ttl) end
   if isFenced then
     for i = last + 1, last + count do redis.call('SET', KEYS[i], token, 'PX', retention) end
   end
-  return {'granted', now}
+  return 'granted'
 end
 `;
 
@@ -122,7 +120,7 @@ local function extend(first, count, owner, token, ttl)
   local last, isWhole = first + count - 1, true
   for i = first, last do
     local holder = redis.call('GET', KEYS[i])
-    if holder and holder ~= owner then return {'revoked', now} end
+    if holder and holder ~= owner then return 'revoked' end
   end
   for i = first, last do
     local left = redis.call('PTTL', KEYS[i])
@@ -133,69 +131,105 @@ local function extend(first, count, owner, token, ttl)
       redis.call('PEXPIRE', KEYS[i], ttl)
     end
   end
-  return {isWhole and 'granted' or 'revoked', now}
+  return isWhole and 'granted' or 'revoked'
 end
 `;
 
-/** Where all were deleted the acquisition has been here, and its token is on record. */
+/**
+ * `wake` tells the processes that listen for these locks, and says how many they are. A user
+ * without the right to is heard by nobody: they poll. Where all keys were deleted the acquisition
+ * has been here, and its token is on record.
+ */
 const RELEASE = `
-local function release(first, count, owner, token)
+local function wake(first, last)
+  local prefix, most = string.sub(KEYS[1], 1, -#'redlock:node' - 1), 0
+  for i = first, last do
+    local channel = prefix .. 'redlock:wake:' .. string.sub(KEYS[i], #prefix + 1)
+    local subscribed = redis.pcall('PUBSUB', 'NUMSUB', channel)[2] or 0
+    if subscribed > 0 then redis.pcall('PUBLISH', channel, subscribed) end
+    most = math.max(most, subscribed)
+  end
+  return most
+end
+
+local function release(first, count, owner, token, wakes)
   local last, deleted = first + count - 1, 0
   for i = first, last do
     if redis.call('GET', KEYS[i]) == owner then
       deleted = deleted + redis.call('DEL', KEYS[i])
     end
   end
-  if deleted == count or not isFenced then return {'done', now} end
+  local listeners = 0
+  if deleted > 0 and wakes == '1' then listeners = wake(first, last) end
+  if deleted == count or not isFenced then return 'done', listeners end
   local proposed = tonumber(token)
   if lowestRefused(last + 1, last + count) < proposed and proposed <= now + skew then
     for i = last + 1, last + count do
       redis.pcall('SET', KEYS[i], token, 'PX', retention)
     end
   end
-  return {'done', now}
+  return 'done', listeners
 end
 `;
 
-/** ARGV of a script that runs one operation, after the world's: owner, token, ttl, count. */
+/**
+ * ARGV of a script that runs one operation, after the world's: owner, token, ttl, count. A release
+ * has '1' in place of the ttl where it tells those who listen.
+ */
 const ONE = `2, tonumber(ARGV[8]), ARGV[5], ARGV[6], ARGV[7]`;
 
 /** What a node is asked, as scripts. `certify` is the certificate step alone. */
 export const scripts = {
   acquire: script(`${WORLD}${CERTIFICATE}${ACQUIRE}
 local uncounted, certificate = readCertificate()
-local answer = acquire(${ONE})
+local vote, figure = counted(uncounted, acquire(${ONE}))
 writeCertificate(certificate)
-return counted(answer, uncounted)`),
+return {vote, now, figure}`),
 
   extend: script(`${WORLD}${CERTIFICATE}${EXTEND}
 local uncounted, certificate = readCertificate()
-local answer = extend(${ONE})
+local vote, figure = counted(uncounted, extend(${ONE}))
 writeCertificate(certificate)
-return counted(answer, uncounted)`),
+return {vote, now, figure}`),
 
   release: script(`${WORLD}${RELEASE}
-return release(${ONE})`),
+local vote, listeners = release(${ONE})
+return {vote, now, listeners}`),
 
   /**
    * Many operations, in order and independent of each other: one that fails answers for itself.
-   * ARGV, after the world's: for each its name, owner, token, ttl, count. Redis would end the
-   * whole script with the first error, and nobody would learn what those before it had done.
+   * ARGV, after the world's: for each run of operations that are alike its name, its ttl (or its
+   * '1'), the number of locks of each, and how many they are; then the owner of each, with fencing
+   * followed by its token. Answers with the node's time, and for each operation with 1 where it
+   * was granted or done and nothing is to be added, else with its vote and a figure.
+   * Redis would end the whole script with the first error, and nobody would learn what those
+   * before it had done.
    */
   batch: script(`${WORLD}${CERTIFICATE}${ACQUIRE}${EXTEND}${RELEASE}
 local operations = {acquire = acquire, extend = extend, release = release}
 local uncounted, certificate = readCertificate()
-local answers, first = {}, 2
-for i = 5, #ARGV, 5 do
-  local count = tonumber(ARGV[i + 4])
-  local isDone, answer =
-    pcall(operations[ARGV[i]], first, count, ARGV[i + 1], ARGV[i + 2], ARGV[i + 3])
-  if isDone then
-    answers[#answers + 1] = counted(answer, uncounted)
-  else
-    answers[#answers + 1] = {'error', type(answer) == 'table' and answer.err or answer}
+local answers, answered = {now}, 1
+
+local function answer(isDone, vote, figure)
+  answered = answered + 1
+  if not isDone then
+    answers[answered] = {'error', type(vote) == 'table' and vote.err or vote}
+    return
   end
-  first = first + count * (isFenced and 2 or 1)
+  vote, figure = counted(uncounted, vote, figure)
+  local isPlain = figure == 0 and (vote == 'granted' or vote == 'done')
+  answers[answered] = isPlain and 1 or {vote, figure}
+end
+
+local i, first, step = 5, 2, isFenced and 2 or 1
+while ARGV[i] do
+  local operation, figure = operations[ARGV[i]], ARGV[i + 1]
+  local count, many = tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3])
+  i = i + 4
+  for _ = 1, many do
+    answer(pcall(operation, first, count, ARGV[i], isFenced and ARGV[i + 1], figure))
+    i, first = i + step, first + count * step
+  end
 end
 writeCertificate(certificate)
 return answers`),
@@ -208,71 +242,6 @@ local uncounted, certificate, replid = readCertificate()
 writeCertificate(certificate)
 return {now, math.ceil(uncounted / 1000), replid and 1 or 0}`),
 } as const;
-
-/** What a script is called with after its text or hash: the number of keys, the keys, ARGV. */
-export type ScriptArguments = readonly (string | number)[];
-
-/** The arguments of `acquire`, `extend` and `release`. */
-export function ownerArguments(request: OwnerRequest, isPersistent: boolean): ScriptArguments {
-  const { world } = request;
-  const keys = [certificateKey(world), ...ownerKeys(request)];
-  return [keys.length, ...keys, ...worldArguments(world, isPersistent), ...ownArguments(request)];
-}
-
-/** An operation of a batch: a script's name, and what it is asked. */
-export interface BatchedOperation {
-  readonly name: 'acquire' | 'extend' | 'release';
-  readonly request: OwnerRequest;
-}
-
-/** The arguments of `batch`, for operations of one world. */
-export function batchArguments(
-  world: World,
-  operations: readonly BatchedOperation[],
-  isPersistent: boolean,
-): ScriptArguments {
-  const keys = [certificateKey(world)];
-  const own: (string | number)[] = [];
-  for (const { name, request } of operations) {
-    keys.push(...ownerKeys(request));
-    own.push(name, ...ownArguments(request));
-  }
-  return [keys.length, ...keys, ...worldArguments(world, isPersistent), ...own];
-}
-
-/** The arguments of `certify`. */
-export function certifyArguments(world: World, isPersistent: boolean): ScriptArguments {
-  return [1, certificateKey(world), ...worldArguments(world, isPersistent)];
-}
-
-/** The arguments of `inspect`. */
-export function inspectArguments(world: World, resource: string): ScriptArguments {
-  return [1, world.keyPrefix + resource];
-}
-
-// The locks, and with fencing as many fence records.
-function ownerKeys({ world, resources }: OwnerRequest): string[] {
-  const locks = resources.map((resource) => world.keyPrefix + resource);
-  if (!world.fencing) return locks;
-  return [...locks, ...resources.map((resource) => fenceKey(world, resource))];
-}
-
-function ownArguments({ ownerId, token, ttl, resources }: OwnerRequest): (string | number)[] {
-  return [ownerId, token, ttl, resources.length];
-}
-
-function worldArguments(world: World, isPersistent: boolean): (string | number)[] {
-  const retention = world.fencing ? world.fenceRetention : 0;
-  return [world.clockSkewMax, retention, world.quarantine, isPersistent ? '1' : '0'];
-}
-
-function fenceKey(world: World, resource: string): string {
-  return `${world.keyPrefix}redlock:fence:${resource}`;
-}
-
-function certificateKey(world: World): string {
-  return `${world.keyPrefix}redlock:node`;
-}
 
 function script(text: string): RedisScript {
   return { text, sha: createHash('sha1').update(text).digest('hex') };

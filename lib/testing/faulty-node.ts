@@ -10,10 +10,13 @@ import type {
   NodeStatus,
   OwnerRequest,
   ReleaseAnswer,
+  ReleaseRequest,
+  WakeListener,
   World,
 } from '../core/lock-node.js';
 import type { Milliseconds } from '../core/units.js';
 import { MemoryNode } from '../nodes/memory-node.js';
+import { plainRequest } from './plain-client.js';
 
 /** What a node is asked to do. */
 export type NodeOperation = 'acquire' | 'extend' | 'release' | 'inspect';
@@ -46,7 +49,7 @@ export interface RecordedCall {
   readonly operation: NodeOperation;
   readonly at: Milliseconds;
   /** Null for an inspection. */
-  readonly request: OwnerRequest | null;
+  readonly request: OwnerRequest | ReleaseRequest | null;
 }
 
 /** What a {@link FaultyNode} may be told. */
@@ -113,7 +116,7 @@ export class FaultyNode implements LockNode {
     });
   }
 
-  release(request: OwnerRequest, onAnswer: (answer: ReleaseAnswer) => void): void {
+  release(request: ReleaseRequest, onAnswer: (answer: ReleaseAnswer) => void): void {
     const fault = this.#record('release', request);
     const serve = (answer: typeof onAnswer): void => {
       this.#stored.delete(request.ownerId);
@@ -126,6 +129,13 @@ export class FaultyNode implements LockNode {
     const fault = this.#record('inspect', null);
     const serve = (answer: typeof onAnswer): void => this.#node.inspect(world, resource, answer);
     this.#pass<InspectAnswer>(fault, serve, onAnswer);
+  }
+
+  listen(world: World, resource: string, listener: WakeListener): () => void {
+    return this.#node.listen(world, resource, {
+      onLive: (isLive) => this.#answer(() => listener.onLive(isLive)),
+      onWake: (listeners) => this.#answer(() => listener.onWake(listeners)),
+    });
   }
 
   status(): NodeStatus {
@@ -192,7 +202,7 @@ export class FaultyNode implements LockNode {
 
   /** The other client of {@link occupy} releases `key`. */
   vacate(key: string, ownerId = stranger): void {
-    this.#node.release(plainRequest(key, 100, ownerId), ignore);
+    this.#node.release({ ...plainRequest(key, 100, ownerId), wakes: true }, ignore);
   }
 
   /** How often an operation was asked for. */
@@ -200,14 +210,14 @@ export class FaultyNode implements LockNode {
     return this.calls.filter((call) => call.operation === operation).length;
   }
 
-  #record(operation: NodeOperation, request: OwnerRequest | null): NodeFault | null {
+  #record(operation: NodeOperation, request: RecordedCall['request']): NodeFault | null {
     this.calls.push({ operation, at: this.#environment.now(), request });
     return this.#faults.get(operation) ?? null;
   }
 
   // By the owner's own release: every kind of node understands that.
   #delete(request: OwnerRequest, resources: readonly string[]): void {
-    this.#node.release({ ...request, resources }, ignore);
+    this.#node.release({ ...request, resources, wakes: false }, ignore);
   }
 
   #pass<Given extends Answer>(
@@ -260,6 +270,8 @@ export class FaultyNode implements LockNode {
 
 const allOperations: readonly NodeOperation[] = ['acquire', 'extend', 'release', 'inspect'];
 
+const stranger = 'another client';
+
 const failures = {
   down: {
     vote: 'failed',
@@ -280,21 +292,6 @@ const failures = {
     message: 'WRONGPASS invalid username-password pair or user is disabled.',
   },
 } as const satisfies Record<string, FailedAnswer>;
-
-const stranger = 'another client';
-
-/** What a client of the plain Redlock text asks for: no prefix, no tokens. */
-function plainRequest(key: string, ttl: Milliseconds, ownerId: string): OwnerRequest {
-  return { world: plainWorld, resources: [key], ownerId, token: 0, ttl };
-}
-
-const plainWorld: World = {
-  keyPrefix: '',
-  fencing: false,
-  clockSkewMax: 2_000,
-  fenceRetention: 10_000,
-  quarantine: 0,
-};
 
 // Nobody waits for it.
 function ignore(): void {}

@@ -321,3 +321,93 @@ describe('an attempt', () => {
     });
   });
 });
+
+describe('an attempt with a tie-breaker', () => {
+  const counts = (trial: Trial): number[] => trial.nodes.map((node) => node.count('acquire'));
+
+  it('asks that node alone, and gives up when it is taken', async () => {
+    const trial = prepare(3);
+    trial.nodes[1]?.occupy('r', 60_000);
+
+    trial.attempt.start(timeout, 1);
+    await trial.environment.settle();
+
+    expect(trial.result()?.verdict).toBe('taken');
+    expect(counts(trial)).toEqual([0, 1, 0]);
+    expect(trial.nodes.map((node) => node.count('release'))).toEqual([0, 1, 0]);
+    expect(trial.environment.pendingTimers).toBe(0);
+  });
+
+  it('asks the others when that node has granted, and is won by a quorum', async () => {
+    const trial = prepare(3);
+
+    trial.attempt.start(timeout, 1);
+    const countsAtFirst = counts(trial);
+    await trial.environment.settle();
+
+    expect(countsAtFirst).toEqual([0, 1, 0]);
+    expect(trial.result()?.verdict).toBe('granted');
+    expect(await trial.owners()).toEqual([ownerId, ownerId, ownerId]);
+  });
+
+  it.each(['is down', 'is quarantined', 'is stale'] as const)(
+    'asks the others when that node %s: it breaks no tie',
+    async (behaviour) => {
+      const trial = prepare(3);
+      const [first] = trial.nodes;
+      if (first !== undefined) arrange(trial, first, behaviour);
+
+      trial.attempt.start(timeout, 0);
+      await trial.environment.settle();
+
+      expect(counts(trial)).toEqual([1, 1, 1]);
+      expect(trial.result()?.verdict).toBe('granted');
+    },
+  );
+
+  it('ends at its timeout when that node is silent, and is undone there when it speaks', async () => {
+    const trial = prepare(3);
+    trial.nodes[0]?.hang();
+
+    trial.attempt.start(timeout, 0);
+    await trial.environment.advance(timeout);
+    const result = trial.result();
+    trial.nodes[0]?.heal();
+    await trial.environment.settle();
+
+    expect(result?.verdict).toBe('noQuorum');
+    expect(counts(trial)).toEqual([1, 0, 0]);
+    expect(await trial.owners()).toEqual([null, null, null]);
+  });
+
+  it('counts the validity from before it asked that node', async () => {
+    const trial = prepare(3);
+    for (const node of trial.nodes) node.delay({ request: 50, answer: 50 });
+
+    trial.attempt.start(timeout, 0);
+    await trial.environment.advance(250);
+
+    const result = trial.result();
+    const remaining = result?.verdict === 'granted' ? result.holding.remaining() : 0;
+    expect(remaining).toBeCloseTo(ttl * 0.99 - 2 - 250, 6);
+  });
+});
+
+describe('the undo of an attempt', () => {
+  it.each([
+    ['of a split vote tells those who wait', 'taken', true],
+    ['that too few nodes answered tells nobody: its own process would hear it', 'down', false],
+  ])('%s', async (_, kind, wakes) => {
+    const trial = prepare(3);
+    for (const node of trial.nodes.slice(1)) {
+      if (kind === 'taken') node.occupy('r', 60_000);
+      else node.refuse('acquire');
+    }
+
+    trial.attempt.start(timeout);
+    await trial.environment.settle();
+
+    const undo = trial.nodes[0]?.calls.find(({ operation }) => operation === 'release');
+    expect(undo?.request).toMatchObject({ wakes });
+  });
+});

@@ -1,18 +1,38 @@
 import { describe, expect, it } from '@jest/globals';
 
-import { Waiter, WaitingRoom } from '../../lib/core/waiting.js';
+import { majorityOf } from '../../lib/core/quorum.js';
+import { silentObserver } from '../../lib/core/observer.js';
+import { resolveOptions } from '../../lib/core/options.js';
+import { Waiter } from '../../lib/core/waiter.js';
+import { WaitingRoom } from '../../lib/core/waiting.js';
+import { TestNode } from '../support/test-node.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
 
 function setUp() {
   const environment = new SimulatedEnvironment();
-  const waitingRoom = new WaitingRoom();
+  const nodes = [0, 1, 2].map((index) => new TestNode(environment, `node-${index}`));
+  const waitingRoom = new WaitingRoom({
+    nodes,
+    quorum: majorityOf(nodes.length),
+    options: resolveOptions({}, nodes.length),
+    environment,
+    observer: silentObserver,
+  });
   const enter = (...resources: string[]): Waiter => {
     const waiter = new Waiter(environment, resources);
     waitingRoom.enter(waiter);
     return waiter;
   };
+  /** A call that has got its lock. */
+  const hold = (...resources: string[]): Waiter => {
+    const waiter = enter(...resources);
+    waitingRoom.hold(waiter);
+    return waiter;
+  };
+  /** Whether it is the waiter's turn. */
+  const isReady = (waiter: Waiter): boolean => waitingRoom.delayOf(waiter) === 0;
   /** Whether a pause that has been begun is over. */
-  const watch = (pause: Promise<void>): (() => boolean) => {
+  const watch = (pause: Promise<unknown>): (() => boolean) => {
     let isOver = false;
     const note = (): void => {
       isOver = true;
@@ -20,81 +40,98 @@ function setUp() {
     pause.then(note, note);
     return () => isOver;
   };
-  return { environment, waitingRoom, enter, watch };
+  return { environment, nodes, waitingRoom, enter, hold, isReady, watch };
 }
 
 describe('a queue', () => {
   it('serves in the order of arrival', () => {
-    const { waitingRoom, enter } = setUp();
-    const [first, second, third] = [enter('r'), enter('r'), enter('r')];
+    const { waitingRoom, enter, isReady } = setUp();
+    const waiters = [enter('r'), enter('r'), enter('r')] as const;
 
-    const atFirst = [first, second, third].map((each) => waitingRoom.isFirst(each));
-    waitingRoom.leave(first);
-    const then = [second, third].map((each) => waitingRoom.isFirst(each));
+    const atFirst = waiters.map(isReady);
+    waitingRoom.leave(waiters[0]);
+    const then = waiters.slice(1).map(isReady);
 
     expect(atFirst).toEqual([true, false, false]);
     expect(then).toEqual([true, false]);
   });
 
   it('is one for each resource', () => {
-    const { waitingRoom, enter } = setUp();
+    const { enter, isReady } = setUp();
 
     const [one, other] = [enter('a'), enter('b')];
 
-    expect(waitingRoom.isFirst(one)).toBe(true);
-    expect(waitingRoom.isFirst(other)).toBe(true);
+    expect(isReady(one)).toBe(true);
+    expect(isReady(other)).toBe(true);
   });
 
   it('forgets who gives up in the middle of it', () => {
-    const { waitingRoom, enter } = setUp();
+    const { waitingRoom, enter, isReady } = setUp();
     const [first, second, third] = [enter('r'), enter('r'), enter('r')];
 
     waitingRoom.leave(second);
     waitingRoom.leave(first);
 
-    expect(waitingRoom.isFirst(third)).toBe(true);
+    expect(isReady(third)).toBe(true);
     expect(waitingRoom.size).toBe(1);
   });
 
   it('is not disturbed by somebody who leaves twice', () => {
-    const { waitingRoom, enter } = setUp();
+    const { waitingRoom, enter, isReady } = setUp();
     const [first, second] = [enter('r'), enter('r')];
 
     waitingRoom.leave(first);
     waitingRoom.leave(first);
 
-    expect(waitingRoom.isFirst(second)).toBe(true);
+    expect(isReady(second)).toBe(true);
     waitingRoom.leave(second);
     waitingRoom.leave(second);
     expect(waitingRoom.size).toBe(0);
+  });
+
+  it('is headed by the call that has the lock, which does not wait any more', () => {
+    const { waitingRoom, enter, hold, isReady } = setUp();
+
+    const holder = hold('r');
+    const next = enter('r');
+
+    expect(isReady(next)).toBe(false);
+    expect(waitingRoom.size).toBe(1);
+    waitingRoom.leave(holder);
+    expect(isReady(next)).toBe(true);
+  });
+
+  it('is passed over by nobody but those behind a holder alone', () => {
+    const { waitingRoom, enter, hold } = setUp();
+    hold('r');
+
+    const [next, last] = [enter('r'), enter('r')];
+
+    expect(waitingRoom.isNext(next)).toBe(true);
+    expect(waitingRoom.isNext(last)).toBe(false);
   });
 });
 
 describe('a call for several resources', () => {
   it('has its turn when it heads all their queues', () => {
-    const { waitingRoom, enter } = setUp();
+    const { waitingRoom, enter, isReady } = setUp();
     const [a, b, both] = [enter('a'), enter('b'), enter('a', 'b')];
 
     waitingRoom.leave(a);
-    const halfway = waitingRoom.isFirst(both);
+    const halfway = isReady(both);
     waitingRoom.leave(b);
 
     expect(halfway).toBe(false);
-    expect(waitingRoom.isFirst(both)).toBe(true);
+    expect(isReady(both)).toBe(true);
   });
 
-  it.each([
-    ['a', 'b'],
-    ['b', 'a'],
-  ])('never waits in a ring with overlapping ones (%s left first)', () => {
-    const { waitingRoom, enter } = setUp();
+  it('never waits in a ring with overlapping ones', () => {
+    const { waitingRoom, enter, isReady } = setUp();
     const ring = [enter('a', 'b'), enter('b', 'c'), enter('a', 'c')];
 
     const served: number[] = [];
     while (waitingRoom.size > 0) {
-      const next = ring.findIndex(
-        (each, index) => !served.includes(index) && waitingRoom.isFirst(each),
-      );
+      const next = ring.findIndex((each, index) => !served.includes(index) && isReady(each));
       const waiter = ring[next];
       if (waiter === undefined) break;
       served.push(next);
@@ -117,6 +154,18 @@ describe('a waiter', () => {
     expect(isOverBefore).toBe(false);
     expect(isOver()).toBe(true);
     expect(environment.pendingTimers).toBe(0);
+  });
+
+  it('knows whether it was woken or slept to the end', async () => {
+    const { environment, enter } = setUp();
+    const waiter = enter('r');
+
+    const slept = waiter.pause(10);
+    await environment.advance(10);
+    const woken = waiter.pause(10);
+    waiter.wake();
+
+    expect(await Promise.all([slept, woken])).toEqual([false, true]);
   });
 
   it('is woken when the one before it leaves', async () => {
@@ -146,55 +195,278 @@ describe('a waiter', () => {
     expect(isOver()).toBe(true);
   });
 
-  it('is woken by the end of a lock of its process, if it is its turn', async () => {
-    const { environment, waitingRoom, enter, watch } = setUp();
-    const [head, second] = [enter('r'), enter('r')];
-    const [isHeadWoken, isSecondWoken] = [head, second].map((each) => watch(each.pause(1_000)));
-
-    waitingRoom.wake(['r', 'a resource nobody waits for']);
-    await environment.settle();
-
-    expect(isHeadWoken?.()).toBe(true);
-    expect(isSecondWoken?.()).toBe(false);
-  });
-
-  it('that was woken before it sleeps does not sleep: no wake-up is lost', async () => {
+  it('that was woken before it sleeps does not sleep', async () => {
     const { environment, enter, watch } = setUp();
     const waiter = enter('r');
-
     waiter.wake();
-    const isOver = watch(waiter.pause(1_000));
+
+    const isFirstOver = watch(waiter.pause(1_000));
     await environment.settle();
     const isSecondOver = watch(waiter.pause(1_000));
     await environment.settle();
 
-    expect(isOver()).toBe(true);
+    expect(isFirstOver()).toBe(true);
     expect(isSecondOver()).toBe(false);
   });
 
-  it('that is interrupted wakes with the first reason, and sleeps no more', async () => {
+  it('gives up with the first reason that it is given', async () => {
     const { environment, enter } = setUp();
     const waiter = enter('r');
-    const pause = waiter.pause(1_000).catch((reason: unknown) => reason);
-    await environment.settle();
+    const pause = waiter.pause(1_000);
 
-    waiter.interrupt('first');
-    waiter.interrupt('second');
+    waiter.interrupt(new Error('first'));
+    waiter.interrupt(new Error('second'));
 
-    expect(await pause).toBe('first');
-    await expect(waiter.pause(1_000)).rejects.toBe('first');
+    await expect(pause).rejects.toThrow('first');
+    await expect(waiter.pause(1_000)).rejects.toThrow('first');
     expect(environment.pendingTimers).toBe(0);
   });
 
-  it('that is interrupted while it does something else is told', () => {
+  it('that does something else is told of the interruption once', () => {
     const { enter } = setUp();
     const waiter = enter('r');
-    let times = 0;
-    waiter.onInterrupted = () => (times += 1);
+    let told = 0;
+    waiter.onInterrupted = () => {
+      told += 1;
+    };
 
-    waiter.interrupt('enough');
-    waiter.interrupt('again');
+    waiter.interrupt(new Error('first'));
+    waiter.interrupt(new Error('second'));
 
-    expect(times).toBe(1);
+    expect(told).toBe(1);
+  });
+});
+
+describe('everybody who waits', () => {
+  it('is interrupted with a reason of their own; holders are not', async () => {
+    const { waitingRoom, enter, hold } = setUp();
+    const holder = hold('c');
+    const [a, b] = [enter('a').pause(1_000), enter('b').pause(1_000)];
+
+    waitingRoom.interruptAll(([resource]) => new Error(`no ${resource}`));
+
+    await expect(a).rejects.toThrow('no a');
+    await expect(b).rejects.toThrow('no b');
+    expect(() => holder.throwIfInterrupted()).not.toThrow();
+  });
+});
+
+describe('a lock that is released', () => {
+  it('is handed on to the next call of the process, 16 times in a row', () => {
+    const { waitingRoom, enter, hold } = setUp();
+    let holder = hold('r');
+    const outcomes: boolean[] = [];
+
+    for (let count = 0; count < 17; count += 1) {
+      const next = enter('r');
+      void next.pause(1_000);
+      outcomes.push(waitingRoom.handOn(holder));
+      waitingRoom.hold(next);
+      holder = next;
+    }
+
+    expect(outcomes).toEqual([...Array<boolean>(16).fill(true), false]);
+  });
+
+  it('is handed on at once: the next call is awake before the release is sent', async () => {
+    const { environment, waitingRoom, enter, hold, watch } = setUp();
+    const holder = hold('r');
+    const isAwake = watch(enter('r').pause(1_000));
+
+    waitingRoom.handOn(holder);
+    await environment.settle();
+
+    expect(isAwake()).toBe(true);
+  });
+
+  it('is not handed on where nobody waits, or not for all of its resources', () => {
+    const { waitingRoom, enter, hold } = setUp();
+    const alone = hold('r');
+    const wide = hold('a', 'b');
+    void enter('a').pause(1_000);
+
+    expect(waitingRoom.handOn(alone)).toBe(false);
+    expect(waitingRoom.handOn(wide)).toBe(false);
+  });
+
+  it('is not handed on to a call that waits for another lock too', () => {
+    const { waitingRoom, enter, hold } = setUp();
+    const holder = hold('a');
+    hold('b');
+    void enter('a', 'b').pause(1_000);
+
+    expect(waitingRoom.handOn(holder)).toBe(false);
+  });
+
+  it('is not handed on by a call whose lock was lost: others may have it', () => {
+    const { waitingRoom, enter, hold } = setUp();
+    const holder = hold('r');
+    void enter('r').pause(1_000);
+    waitingRoom.leave(holder);
+
+    expect(waitingRoom.handOn(holder)).toBe(false);
+  });
+
+  it('lets its process ask again only when the others are told, after 16 in a row', async () => {
+    const { environment, waitingRoom, enter, hold, isReady } = setUp();
+    let holder = hold('r');
+    for (let count = 0; count < 16; count += 1) {
+      const next = enter('r');
+      void next.pause(1_000);
+      waitingRoom.handOn(holder);
+      waitingRoom.hold(next);
+      holder = next;
+    }
+    const last = enter('r');
+    void last.pause(1_000);
+
+    waitingRoom.handOn(holder);
+    const whileTold = isReady(last);
+    waitingRoom.settle(['r'], 0);
+    await environment.settle();
+
+    expect(whileTold).toBe(false);
+    expect(isReady(last)).toBe(true);
+  });
+
+  it('lets other processes go first for 5 ms, where any were told', async () => {
+    const { environment, waitingRoom, enter, hold, isReady } = setUp();
+    waitingRoom.handOn(hold('r'));
+
+    waitingRoom.settle(['r'], 2);
+    const late = enter('r');
+    await environment.advance(4.5);
+    const whileTheyGo = isReady(late);
+    await environment.advance(1);
+
+    expect(whileTheyGo).toBe(false);
+    expect(isReady(late)).toBe(true);
+    expect(environment.pendingTimers).toBe(0);
+  });
+});
+
+describe('a process that waits for others', () => {
+  it('listens on all nodes, and no longer than somebody waits', async () => {
+    const { environment, nodes, waitingRoom, enter } = setUp();
+    const [first, second] = [enter('r'), enter('r')];
+
+    const isLiveAtOnce = waitingRoom.listen(first);
+    await environment.settle();
+    const isLive = waitingRoom.listen(first);
+    waitingRoom.leave(first);
+    const whileOneWaits = nodes.map((node) => node.listenersOf('r'));
+    waitingRoom.hold(second);
+
+    expect([isLiveAtOnce, isLive]).toEqual([false, true]);
+    expect(whileOneWaits).toEqual([1, 1, 1]);
+    expect(nodes.map((node) => node.listenersOf('r'))).toEqual([0, 0, 0]);
+  });
+
+  it('is not live until a quorum of nodes hears it', async () => {
+    const { environment, nodes, waitingRoom, enter } = setUp();
+    for (const node of nodes.slice(1)) node.isDeaf = true;
+    const waiter = enter('r');
+    waitingRoom.listen(waiter);
+    await environment.settle();
+
+    expect(waitingRoom.listen(waiter)).toBe(false);
+  });
+
+  it('is woken when it is live: a release before that went unheard', async () => {
+    const { environment, waitingRoom, enter, watch } = setUp();
+    const waiter = enter('r');
+    waitingRoom.listen(waiter);
+    const isAwake = watch(waiter.pause(1_000));
+
+    await environment.settle();
+
+    expect(isAwake()).toBe(true);
+  });
+
+  it('is woken by a quorum of nodes; one that speaks twice is one', async () => {
+    const { environment, nodes, waitingRoom, enter, watch } = setUp();
+    const waiter = enter('r');
+    waitingRoom.listen(waiter);
+    await environment.settle();
+    waitingRoom.startAttempt(waiter);
+    const isAwake = watch(waiter.pause(1_000));
+
+    nodes[0]?.forgeWakeUp('r');
+    nodes[0]?.forgeWakeUp('r');
+    await environment.settle();
+    const afterOne = isAwake();
+    nodes[2]?.forgeWakeUp('r');
+    await environment.settle();
+
+    expect(afterOne).toBe(false);
+    expect(isAwake()).toBe(true);
+  });
+
+  it('counts anew for each attempt: what was heard before it is no news', async () => {
+    const { environment, nodes, waitingRoom, enter, watch } = setUp();
+    const waiter = enter('r');
+    waitingRoom.listen(waiter);
+    await environment.settle();
+
+    nodes[0]?.forgeWakeUp('r');
+    await environment.settle();
+    waitingRoom.startAttempt(waiter);
+    const isAwake = watch(waiter.pause(1_000));
+    nodes[1]?.forgeWakeUp('r');
+    await environment.settle();
+
+    expect(isAwake()).toBe(false);
+  });
+
+  it('hears a release that comes during its attempt', async () => {
+    const { environment, nodes, waitingRoom, enter, watch } = setUp();
+    const waiter = enter('r');
+    waitingRoom.listen(waiter);
+    await environment.settle();
+    waitingRoom.startAttempt(waiter);
+
+    for (const node of nodes) node.forgeWakeUp('r');
+    await environment.settle();
+    const isAwake = watch(waiter.pause(1_000));
+    await environment.settle();
+
+    expect(isAwake()).toBe(true);
+  });
+});
+
+describe('the delay before a race', () => {
+  async function raceDelays(listeners: number, races: number): Promise<number[]> {
+    const { environment, nodes, waitingRoom, enter } = setUp();
+    const waiter = enter('r');
+    waitingRoom.listen(waiter);
+    await environment.settle();
+    for (const node of nodes) node.forgeWakeUp('r', listeners);
+    await environment.settle();
+    return Array.from({ length: races }, () => waitingRoom.raceDelay(waiter));
+  }
+
+  it('is none for the only one who was woken', async () => {
+    expect(await raceDelays(1, 2)).toEqual([0, 0]);
+  });
+
+  it('is random, up to 1 ms for each who was woken', async () => {
+    const delays = await Promise.all(
+      Array.from({ length: 4 }, async (_, index) => (await raceDelays(index + 2, 1))[0] ?? 0),
+    );
+
+    delays.forEach((delay, index) => expect(delay).toBeLessThan(index + 2));
+    expect(Math.max(...delays)).toBeGreaterThan(0);
+  });
+
+  it('is half as long after each race', async () => {
+    const delays = await raceDelays(8, 10);
+
+    expect(delays[9]).toBeLessThan(8 / 2 ** 9);
+  });
+
+  it('is no longer for a crowd, or for a forged number', async () => {
+    const [delay] = await raceDelays(1_000_000, 1);
+
+    expect(delay).toBeLessThan(8);
   });
 });

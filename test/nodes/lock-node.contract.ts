@@ -5,6 +5,7 @@ import {
   acquire,
   extend,
   inspect,
+  listen,
   release,
   requestFor as requestOf,
   worldOf,
@@ -13,6 +14,8 @@ import {
 /** A fresh, empty node, and the means to make its keys expire. */
 export interface NodeUnderTest {
   readonly node: LockNode;
+  /** The same node, as another process knows it. */
+  readonly other: LockNode;
   /** The node's wall clock, in ms. */
   now(): number;
   /** The keys of these resources expire now. */
@@ -60,6 +63,12 @@ export function describeLockNode(
         (keys) => world.expire(keys),
       ));
     describe('release', () => releasing(() => node, requestFor));
+    describe('listen', () =>
+      listening(
+        () => node,
+        () => world.other,
+        requestFor,
+      ));
     describe('inspect and status', () => looking(() => node, requestFor));
   });
 }
@@ -137,7 +146,7 @@ function acquiring(node: () => LockNode, requestFor: RequestFor, now: () => numb
 
     const last = new Promise<void>((resolve) => {
       node().acquire(request, ({ vote }) => answers.push(vote));
-      node().release(request, ({ vote }) => answers.push(vote));
+      node().release({ ...request, wakes: true }, ({ vote }) => answers.push(vote));
       node().inspect(request.world, 'r', ({ vote }) => {
         answers.push(vote);
         resolve();
@@ -302,7 +311,7 @@ function releasing(node: () => LockNode, requestFor: RequestFor): void {
 
     const answer = await release(node(), request);
 
-    expect(answer).toEqual({ vote: 'done' });
+    expect(answer).toEqual({ vote: 'done', listeners: 0 });
     const next = await acquire(node(), requestFor({ resources: ['a', 'b'] }));
     expect(next.vote).toBe('granted');
   });
@@ -312,7 +321,10 @@ function releasing(node: () => LockNode, requestFor: RequestFor): void {
 
     const answers = [await release(node(), request), await release(node(), request)];
 
-    expect(answers).toEqual([{ vote: 'done' }, { vote: 'done' }]);
+    expect(answers).toEqual([
+      { vote: 'done', listeners: 0 },
+      { vote: 'done', listeners: 0 },
+    ]);
   });
 
   it("leaves another owner's key", async () => {
@@ -322,6 +334,88 @@ function releasing(node: () => LockNode, requestFor: RequestFor): void {
     await release(node(), requestFor());
 
     expect(await inspect(node(), request.world, 'r')).toMatchObject({ ownerId: request.ownerId });
+  });
+}
+
+function listening(node: () => LockNode, other: () => LockNode, requestFor: RequestFor): void {
+  const world = worldOf();
+
+  it('tells of a release that deleted keys, and how many were told', async () => {
+    const request = requestFor({ world });
+    const ear = await listen(other(), worldOf(), 'r');
+    await acquire(node(), request);
+
+    const answer = await release(node(), { ...request, wakes: true });
+
+    expect(answer).toEqual({ vote: 'done', listeners: 1 });
+    await ear.woken;
+    expect(ear.heard).toEqual([1]);
+    ear.stop();
+  });
+
+  it('tells of each of several resources', async () => {
+    const request = requestFor({ world, resources: ['a', 'b'] });
+    const ears = [await listen(other(), worldOf(), 'a'), await listen(other(), worldOf(), 'b')];
+    await acquire(node(), request);
+
+    const answer = await release(node(), { ...request, wakes: true });
+
+    expect(answer).toEqual({ vote: 'done', listeners: 1 });
+    await Promise.all(ears.map(({ woken }) => woken));
+    for (const { stop } of ears) stop();
+  });
+
+  it('tells nobody where the release asks for that, or deletes nothing', async () => {
+    const request = requestFor({ world });
+    const ear = await listen(other(), worldOf(), 'r');
+    await acquire(node(), request);
+
+    await release(node(), { ...request, wakes: false });
+    await release(node(), { ...request, wakes: true });
+    const next = requestFor({ world });
+    await acquire(node(), next);
+    await release(node(), { ...next, wakes: true });
+
+    await ear.woken;
+    expect(ear.heard).toEqual([1]);
+    ear.stop();
+  });
+
+  it('does not count the process itself, which hears its own releases too', async () => {
+    const request = requestFor({ world });
+    const ear = await listen(node(), world, 'r');
+    await acquire(node(), request);
+
+    const answer = await release(node(), { ...request, wakes: true });
+
+    expect(answer).toEqual({ vote: 'done', listeners: 0 });
+    await ear.woken;
+    ear.stop();
+  });
+
+  it('ends: who stops listening is neither told nor counted', async () => {
+    const request = requestFor({ world });
+    const first = await listen(other(), worldOf(), 'r');
+    first.stop();
+    const second = await listen(other(), worldOf(), 'q');
+    await acquire(node(), request);
+
+    const answer = await release(node(), { ...request, wakes: true });
+
+    expect(answer).toEqual({ vote: 'done', listeners: 0 });
+    expect(first.heard).toEqual([]);
+    second.stop();
+  });
+
+  it('keeps the listeners of two prefixes apart', async () => {
+    const request = requestFor({ world: worldOf({ keyPrefix: 'p:' }) });
+    const ear = await listen(other(), worldOf(), 'r');
+    await acquire(node(), request);
+
+    const answer = await release(node(), { ...request, wakes: true });
+
+    expect(answer).toEqual({ vote: 'done', listeners: 0 });
+    ear.stop();
   });
 }
 

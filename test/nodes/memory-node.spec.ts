@@ -26,8 +26,10 @@ describeLockNode(
   'memory',
   async () => {
     const clocks = new Clocks();
+    const node = new MemoryNode({ environment: clocks });
     return {
-      node: new MemoryNode({ environment: clocks }),
+      node,
+      other: node,
       now: () => clocks.wall,
       // Longer than any ttl of the contract, shorter than the fence records live.
       expire: async () => clocks.pass(9_999.9 + 0.2),

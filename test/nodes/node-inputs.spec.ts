@@ -199,7 +199,10 @@ describe("an application's ioredis client", () => {
 
     const answers = [await acquire(node, request), await release(node, request)];
 
-    expect(answers).toEqual([{ vote: 'granted', nodeTime: expect.any(Number) }, { vote: 'done' }]);
+    expect(answers).toEqual([
+      { vote: 'granted', nodeTime: expect.any(Number) },
+      { vote: 'done', listeners: 0 },
+    ]);
     expect(client.status).toBe('wait');
   });
 });

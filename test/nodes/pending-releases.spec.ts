@@ -1,7 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
 import { systemEnvironment } from '../../lib/core/environment.js';
 import { PendingReleases } from '../../lib/nodes/pending-releases.js';
-import { requestFor } from '../support/node-harness.js';
+import type { OwnerRequest, ReleaseRequest } from '../../lib/core/lock-node.js';
+import { requestFor as requestOf } from '../support/node-harness.js';
+
+function requestFor(overrides: Partial<OwnerRequest> = {}): ReleaseRequest {
+  return { ...requestOf(overrides), wakes: true };
+}
 
 function start(): { clock: { now: number }; releases: PendingReleases<string> } {
   const clock = { now: 0 };

@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
+import type { LockNode } from '../../lib/core/lock-node.js';
 import {
   acquire,
   release,
@@ -13,6 +14,7 @@ import { describeLockNode } from './lock-node.contract.js';
 let server: RedisServer;
 let client: Redis;
 let nodes: TestNodes | null = null;
+let others: TestNodes | null = null;
 
 beforeAll(async () => {
   server = await startRedisServer();
@@ -36,10 +38,17 @@ async function start(): Promise<TestNodes> {
   return nodes;
 }
 
+async function startOther(): Promise<LockNode> {
+  others = testNodes([server.url]);
+  await others.whenReady(5_000);
+  return others.node;
+}
+
 describeLockNode(
   'Redis',
   async () => ({
     node: (await start()).node,
+    other: await startOther(),
     now: () => Date.now(),
     expire: async (keys) => {
       await client.del(...keys);
@@ -47,6 +56,7 @@ describeLockNode(
   }),
   async () => {
     await nodes?.close();
+    await others?.close();
   },
 );
 
@@ -80,7 +90,10 @@ describe('RedisNode', () => {
 
     const answers = await Promise.all([acquire(node, request), release(node, request)]);
 
-    expect(answers).toMatchObject([{ vote: 'failed', mayHold: false }, { vote: 'done' }]);
+    expect(answers).toMatchObject([
+      { vote: 'failed', mayHold: false },
+      { vote: 'done', listeners: 0 },
+    ]);
     expect(await client.exists('r')).toBe(0);
   });
 
@@ -102,7 +115,7 @@ describe('RedisNode', () => {
     const answer = release(node, request);
     await close();
 
-    expect(await answer).toEqual({ vote: 'done' });
+    expect(await answer).toEqual({ vote: 'done', listeners: 0 });
     expect(await client.exists('r')).toBe(0);
   });
 

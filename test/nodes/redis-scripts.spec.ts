@@ -13,10 +13,9 @@ import {
 import {
   certifyArguments,
   ownerArguments,
-  scripts,
-  type RedisScript,
   type ScriptArguments,
-} from '../../lib/nodes/redis-scripts.js';
+} from '../../lib/nodes/redis-script-arguments.js';
+import { scripts, type RedisScript } from '../../lib/nodes/redis-scripts.js';
 import { requestFor, worldOf } from '../support/node-harness.js';
 import { startRedisServer, type RedisServer } from '../support/redis-servers.js';
 
@@ -47,11 +46,20 @@ function run(script: RedisScript, args: ScriptArguments, on = client): Promise<u
 }
 
 async function acquire(request: OwnerRequest, isPersistent = false): Promise<AcquireAnswer> {
-  return readAcquired(await run(scripts.acquire, ownerArguments(request, isPersistent)));
+  return readAcquired(
+    await run(scripts.acquire, ownerArguments({ name: 'acquire', request }, isPersistent)),
+  );
 }
 
 async function extend(request: OwnerRequest): Promise<ExtendAnswer> {
-  return readExtended(await run(scripts.extend, ownerArguments(request, false)));
+  return readExtended(
+    await run(scripts.extend, ownerArguments({ name: 'extend', request }, false)),
+  );
+}
+
+function release(request: OwnerRequest, wakes = true, on = client): Promise<unknown> {
+  const operation = { name: 'release', request: { ...request, wakes } } as const;
+  return run(scripts.release, ownerArguments(operation, false), on);
 }
 
 async function certify(isPersistent = false, on = client): Promise<Certified | null> {
@@ -102,9 +110,9 @@ describe('what the scripts write', () => {
   it('is a tombstone where a release found nothing', async () => {
     const request = requestFor();
 
-    const reply = await run(scripts.release, ownerArguments(request, false));
+    const reply = await release(request);
 
-    expect(readReleased(reply)).toEqual({ vote: 'done' });
+    expect(readReleased(reply)).toEqual({ vote: 'done', listeners: 0 });
     expect(await client.get('redlock:fence:r')).toBe(`${request.token}`);
   });
 
@@ -160,12 +168,12 @@ describe('a node without memory', () => {
     await acquire(request);
     await fillMemory();
 
-    const replies = [
-      await run(scripts.release, ownerArguments(request, false)),
-      await run(scripts.release, ownerArguments(requestFor(), false)),
-    ];
+    const replies = [await release(request), await release(requestFor())];
 
-    expect(replies.map(readReleased)).toEqual([{ vote: 'done' }, { vote: 'done' }]);
+    expect(replies.map(readReleased)).toEqual([
+      { vote: 'done', listeners: 0 },
+      { vote: 'done', listeners: 0 },
+    ]);
     expect(await client.exists('r')).toBe(0);
   });
 
@@ -313,5 +321,36 @@ describe('an odd reply', () => {
     expect(readInspected([7, 7])).toMatchObject({ vote: 'failed' });
     expect(readCertified('x')).toBeNull();
     expect(readCertified(['1', '2'])).toBeNull();
+  });
+});
+
+describe('a release that tells those who listen', () => {
+  it('counts them on each channel, and gives the most', async () => {
+    const ears = [new Redis(server.url), new Redis(server.url)];
+    for (const ear of ears) await ear.subscribe('redlock:wake:b');
+    await ears[0]?.subscribe('redlock:wake:a');
+    const request = requestFor({ resources: ['a', 'b', 'c'] });
+    await acquire(request);
+
+    const reply = await release(request);
+
+    expect(readReleased(reply)).toEqual({ vote: 'done', listeners: 2 });
+    for (const ear of ears) ear.disconnect();
+  });
+
+  it.each(['-pubsub', '-publish'])('is done without the right to tell them (%s)', async (right) => {
+    await client.acl('SETUSER', 'mute', 'reset', 'on', '>secret', '~*', '&*', '+@all', right);
+    const mute = new Redis(server.url.replace('//', '//mute:secret@'));
+    const ear = new Redis(server.url);
+    await ear.subscribe('redlock:wake:r');
+    const request = requestFor();
+    await acquire(request);
+
+    const reply = await release(request, true, mute);
+
+    expect(readReleased(reply)).toMatchObject({ vote: 'done' });
+    expect(await client.exists('r')).toBe(0);
+    mute.disconnect();
+    ear.disconnect();
   });
 });

@@ -88,6 +88,29 @@ export class Link {
     });
   }
 
+  /**
+   * Subscribes at the server, as good as it goes: a message may be lost, come twice, or come
+   * although nothing was published. Gives the end of the subscription.
+   */
+  subscribe(channel: string, onLive: () => void, onMessage: (told: number) => void): () => void {
+    const hear = (told: number): void => {
+      if (this.random.chance(0.1)) return;
+      this.#later(() => onMessage(told));
+      if (this.random.chance(0.1)) this.#later(() => onMessage(told));
+    };
+    let isStopped = false;
+    this.#later(() => {
+      if (!this.server.isUp || isStopped) return;
+      this.server.subscribe(channel, hear);
+      this.#later(onLive);
+      if (this.random.chance(0.1)) this.#later(() => onMessage(1));
+    });
+    return () => {
+      isStopped = true;
+      this.server.unsubscribe(channel, hear);
+    };
+  }
+
   /** All connections end on the way; the client learns of it at once. */
   reset(): void {
     for (const connection of [...this.#connections]) connection.onReset();
@@ -113,6 +136,13 @@ export class Link {
     const held = this.#held;
     this.#held = [];
     for (const message of held) message.deliver();
+  }
+
+  // By a connection of its own, which a partition silences.
+  #later(arrive: () => void): void {
+    this.scheduler.after(this.delay(), () => {
+      if (!this.isBlocked) arrive();
+    });
   }
 
   // One message of a connection held up holds up all after it.

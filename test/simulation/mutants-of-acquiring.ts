@@ -96,7 +96,7 @@ export const mutantsOfAcquiring: readonly Mutant[] = [
     patches: [
       core(
         'attempt',
-        'for (let index = 0; index < answers.length; index += 1) this.#undoAt(index);',
+        'if (this.#tieBreaker === null || index === this.#tieBreaker) this.#undoAt(index);',
         '',
       ),
     ],
@@ -107,8 +107,8 @@ export const mutantsOfAcquiring: readonly Mutant[] = [
     patches: [
       core(
         'attempt',
-        'index < answers.length; index += 1) this.#undoAt(index);',
-        "index < answers.length; index += 1) if (answers[index]?.vote === 'granted') this.#undoAt(index);",
+        'if (this.#tieBreaker === null || index === this.#tieBreaker) this.#undoAt(index);',
+        "if (answers[index]?.vote === 'granted') this.#undoAt(index);",
       ),
       core('attempt', 'if (mayHoldKeys(answer)) this.#undoAt(index);', ''),
     ],

@@ -13,16 +13,26 @@ import {
   certifyArguments,
   inspectArguments,
   ownerArguments,
-  scripts,
-} from '../../lib/nodes/redis-scripts.js';
-import type { OwnerRequest, World } from '../../lib/core/lock-node.js';
+} from '../../lib/nodes/redis-script-arguments.js';
+import { scripts } from '../../lib/nodes/redis-scripts.js';
+import type { ReleaseRequest, World } from '../../lib/core/lock-node.js';
 import { startRedisServer, type RedisServer } from '../support/redis-servers.js';
 import { Random } from './random.js';
-import { OutOfMemory, ScriptModel, type ScriptMoment, type StoredValue } from './script-model.js';
+import {
+  OutOfMemory,
+  ScriptModel,
+  wakeChannel,
+  type ScriptMoment,
+  type StoredValue,
+} from './script-model.js';
 
 const RESOURCES = ['a', 'b', 'c'];
+/** The resource that somebody waits for. */
+const LISTENED = 'b';
 const OWNERS = ['first', 'second', 'third'];
-const OPERATIONS_PER_WORLD = 400;
+const OPERATIONS_MIN = 400;
+/** On a busy machine some answers are rare. */
+const OPERATIONS_MAX = 4_000;
 /**
  * Whole ms, and the clock that expiry goes by stands still while a script runs, TIME does not: on
  * a busy machine they are as far apart as the script took.
@@ -31,14 +41,17 @@ const TOLERANCE = 3;
 
 let server: RedisServer;
 let redis: Redis;
+let subscriber: Redis;
 
 beforeAll(async () => {
   server = await startRedisServer();
   redis = new Redis(server.port, '127.0.0.1');
+  subscriber = new Redis(server.port, '127.0.0.1');
 });
 
 afterAll(async () => {
   redis.disconnect();
+  subscriber.disconnect();
   await server.stop();
 });
 
@@ -53,11 +66,17 @@ describe('the model of the Redis scripts', () => {
     const { world } = resolveOptions({ ttlMax: 300, ...options }, 3);
     const comparison = new Comparison(world, new Random(options.fencing ? 7 : 8, 1));
     await comparison.start();
-
-    for (let count = 0; count < OPERATIONS_PER_WORLD; count += 1) await comparison.step();
+    await subscriber.subscribe(wakeChannel(world, LISTENED));
 
     // A run in which one answer never came would compare nothing of it.
-    expect([...comparison.votes].sort()).toEqual(expectedVotes(world));
+    const expected = [...expectedVotes(world), 'told 0', 'told 1'];
+    const isComplete = (): boolean => comparison.answers.size === expected.length;
+    for (let count = 0; count < OPERATIONS_MIN || !isComplete(); count += 1) {
+      if (count === OPERATIONS_MAX) break;
+      await comparison.step();
+    }
+
+    expect([...comparison.answers].sort()).toEqual(expected);
   });
 });
 
@@ -70,7 +89,8 @@ function expectedVotes(world: World): string[] {
 
 // The same operations on a server and on the model, whose clock is what the server said.
 class Comparison {
-  readonly votes = new Set<string>();
+  /** Each kind of vote, and how many listeners releases told. */
+  readonly answers = new Set<string>();
   readonly #model = new ScriptModel();
   #isPersistent = false;
   #isFull = false;
@@ -119,7 +139,7 @@ class Comparison {
     if (kind === 'certify') return this.#certify();
     if (kind === 'inspect') return this.#inspect();
     const request = this.#drawRequest(await microseconds());
-    const args = ownerArguments(request, this.#isPersistent);
+    const args = ownerArguments({ name: kind, request }, this.#isPersistent);
     const { now, took, reply } = await evaluate(scripts[kind].text, args);
     if (this.#isAmbiguous(now, took)) return this.#flush();
     const real = reply === 'oom' ? 'oom' : read[kind](reply);
@@ -132,12 +152,15 @@ class Comparison {
     this.#note(real);
   }
 
-  #note(answer: 'oom' | { readonly vote: string }): void {
-    if (answer === 'oom') this.votes.add('oom');
-    else this.votes.add('isAhead' in answer && answer.isAhead === true ? 'ahead' : answer.vote);
+  #note(answer: 'oom' | { readonly vote: string; readonly listeners?: number }): void {
+    if (typeof answer === 'object' && answer.listeners !== undefined) {
+      this.answers.add(`told ${answer.listeners}`);
+    }
+    if (answer === 'oom') this.answers.add('oom');
+    else this.answers.add('isAhead' in answer && answer.isAhead === true ? 'ahead' : answer.vote);
   }
 
-  #askModel(kind: 'acquire' | 'extend' | 'release', request: OwnerRequest, moment: ScriptMoment) {
+  #askModel(kind: 'acquire' | 'extend' | 'release', request: ReleaseRequest, moment: ScriptMoment) {
     try {
       return this.#model[kind](request, moment);
     } catch (error) {
@@ -153,7 +176,7 @@ class Comparison {
     const certified = readCertified(reply);
     const model = this.#model.certify(this.world, this.#moment(certified?.nodeTime ?? 0));
     expect(certified?.quarantineRemaining).toBe(model);
-    this.votes.add('certified');
+    this.answers.add('certified');
   }
 
   async #inspect(): Promise<void> {
@@ -165,10 +188,10 @@ class Comparison {
     const model = this.#model.inspect(this.world, resource, this.#moment(now));
     expect({ ...real, remaining: 0 }).toEqual({ ...model, remaining: 0 });
     expect(Math.abs(remainingOf(real) - remainingOf(model))).toBeLessThanOrEqual(this.#tolerance);
-    this.votes.add(real.vote);
+    this.answers.add(real.vote);
   }
 
-  #drawRequest(now: number): OwnerRequest {
+  #drawRequest(now: number): ReleaseRequest {
     const { random, world } = this;
     const first = random.integer(0, 2);
     const resources = RESOURCES.slice(first, first + random.integer(1, 2));
@@ -182,6 +205,7 @@ class Comparison {
       // At the very borders of what is accepted, too.
       token: !world.fencing ? 0 : random.chance(0.3) ? recorded + random.integer(0, 1) : token,
       ttl: random.integer(100, 300),
+      wakes: random.chance(0.5),
     };
   }
 
@@ -201,7 +225,9 @@ class Comparison {
   }
 
   #moment(now: number): ScriptMoment {
-    return { now, replid: this.#replid, isPersistent: this.#isPersistent, isFull: this.#isFull };
+    const server = { replid: this.#replid, isPersistent: this.#isPersistent, isFull: this.#isFull };
+    const listened = wakeChannel(this.world, LISTENED);
+    return { now, ...server, publish: (channel) => Number(channel === listened) };
   }
 
   // A server counts a ttl from the time of its last look at the clock, not from the script's: near

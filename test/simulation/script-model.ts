@@ -6,6 +6,7 @@ import type {
   InspectAnswer,
   OwnerRequest,
   ReleaseAnswer,
+  ReleaseRequest,
   World,
 } from '../../lib/core/lock-node.js';
 
@@ -25,6 +26,8 @@ export interface ScriptMoment {
   readonly isPersistent: boolean;
   /** Whether `maxmemory` is reached: writes that need memory are refused. */
   readonly isFull: boolean;
+  /** Tells the subscribers of a channel, and says how many they are. */
+  publish(channel: string): number;
 }
 
 /** A script refused at its first write. */
@@ -64,9 +67,9 @@ export class ScriptModel {
     return { vote: certificate.uncounted > 0 ? 'quarantined' : 'granted' };
   }
 
-  release(request: OwnerRequest, moment: ScriptMoment): ReleaseAnswer {
+  release(request: ReleaseRequest, moment: ScriptMoment): ReleaseAnswer {
     this.#hasWritten = false;
-    const { world, resources, ownerId, token } = request;
+    const { world, resources, ownerId, token, wakes } = request;
     let deleted = 0;
     for (const resource of resources) {
       const key = lockKey(world, resource);
@@ -75,12 +78,15 @@ export class ScriptModel {
       this.#hasWritten = true;
       deleted += 1;
     }
-    if (deleted === resources.length || !world.fencing) return { vote: 'done' };
+    const channels = deleted > 0 && wakes ? resources : [];
+    const told = channels.map((resource) => moment.publish(wakeChannel(world, resource)));
+    const listeners = Math.max(0, ...told);
+    if (deleted === resources.length || !world.fencing) return { vote: 'done', listeners };
     const low = this.#lowestRefused(world, resources, moment);
     if (token > low && token <= moment.now + world.clockSkewMax * 1_000) {
       if (this.#canStore(moment)) this.#record(world, resources, token, moment);
     }
-    return { vote: 'done' };
+    return { vote: 'done', listeners };
   }
 
   inspect(world: World, resource: string, moment: ScriptMoment): InspectAnswer {
@@ -215,6 +221,11 @@ export function lockKey(world: World, resource: string): string {
 /** The key of a resource's fence record on a server. */
 export function fenceKey(world: World, resource: string): string {
   return `${world.keyPrefix}redlock:fence:${resource}`;
+}
+
+/** Where a server tells of a resource's releases. */
+export function wakeChannel(world: World, resource: string): string {
+  return `${world.keyPrefix}redlock:wake:${resource}`;
 }
 
 /** The key of a server's birth certificate. */

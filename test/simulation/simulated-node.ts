@@ -11,8 +11,11 @@ import type {
   NodeStatus,
   OwnerRequest,
   ReleaseAnswer,
+  ReleaseRequest,
+  WakeListener,
   World,
 } from '../../lib/core/lock-node.js';
+import { wakeChannel } from './script-model.js';
 import type { LeaseCheck } from './checks/lease-check.js';
 import type { Connection, Link } from './link.js';
 import type { SimulatedEnvironment } from './simulated-machine.js';
@@ -33,6 +36,14 @@ interface Outstanding {
   readonly onReply: (reply: Reply) => void;
 }
 
+/** A subscription, over all connections. */
+interface Ear {
+  readonly channel: string;
+  readonly listener: WakeListener;
+  isLive: boolean;
+  stop: () => void;
+}
+
 /** What the core knows as one node. */
 export class SimulatedNode implements LockNode {
   #connection: Connection | null = null;
@@ -41,6 +52,7 @@ export class SimulatedNode implements LockNode {
   #isStallWatched = false;
   readonly #outstanding = new Map<Command, Outstanding>();
   readonly #pending: PendingReleases<Connection>;
+  readonly #ears = new Set<Ear>();
 
   constructor(
     readonly name: string,
@@ -62,19 +74,30 @@ export class SimulatedNode implements LockNode {
     this.#askForLease('extend', request, (reply) => onAnswer(reply as ExtendAnswer));
   }
 
-  release(request: OwnerRequest, onAnswer: (answer: ReleaseAnswer) => void): void {
+  release(request: ReleaseRequest, onAnswer: (answer: ReleaseAnswer) => void): void {
     this.leases.released(request);
     const connection = this.#usableConnection();
     const release = this.#pending.add(request, connection);
     this.#send({ kind: 'release', request }, (reply) => {
       if (reply.vote === 'done') this.#pending.confirm(release);
       else release.sentOn = null;
-      onAnswer(reply as ReleaseAnswer);
+      onAnswer(this.#others(request, reply as ReleaseAnswer));
     });
   }
 
   inspect(world: World, resource: string, onAnswer: (answer: InspectAnswer) => void): void {
     this.#send({ kind: 'inspect', world, resource }, onAnswer as (reply: Reply) => void);
+  }
+
+  listen(world: World, resource: string, listener: WakeListener): () => void {
+    const channel = wakeChannel(world, resource);
+    const ear: Ear = { channel, listener, isLive: false, stop: () => undefined };
+    this.#ears.add(ear);
+    if (this.#isReady) this.#subscribe(ear);
+    return () => {
+      this.#ears.delete(ear);
+      ear.stop();
+    };
   }
 
   status(): NodeStatus {
@@ -84,9 +107,40 @@ export class SimulatedNode implements LockNode {
 
   /** The process is gone, and its connections with it. */
   end(): void {
+    for (const { stop } of this.#ears) stop();
+    this.#ears.clear();
     this.#outstanding.clear();
     if (this.#connection !== null) this.link.close(this.#connection);
     this.#connection = null;
+  }
+
+  #subscribe(ear: Ear): void {
+    const { machine } = this.environment;
+    const tell = (what: () => void): void => {
+      if (this.environment.isEnded) return;
+      machine.run(() => {
+        if (this.#ears.has(ear)) what();
+      });
+    };
+    ear.stop();
+    ear.stop = this.link.subscribe(
+      ear.channel,
+      () =>
+        tell(() => {
+          ear.isLive = true;
+          ear.listener.onLive(true);
+        }),
+      (told) => tell(() => ear.listener.onWake(told)),
+    );
+  }
+
+  #others({ world, resources }: ReleaseRequest, answer: ReleaseAnswer): ReleaseAnswer {
+    if (answer.vote === 'failed' || answer.listeners === 0) return answer;
+    const channels = resources.map((resource) => wakeChannel(world, resource));
+    const isOwn = [...this.#ears].some(
+      ({ channel, isLive }) => isLive && channels.includes(channel),
+    );
+    return { vote: 'done', listeners: Math.max(0, answer.listeners - Number(isOwn)) };
   }
 
   #askForLease(
@@ -193,6 +247,7 @@ export class SimulatedNode implements LockNode {
     this.#isReady = true;
     this.#wasSuspended = false;
     this.#flushReleases();
+    for (const ear of this.#ears) this.#subscribe(ear);
   }
 
   #flushReleases(): void {
@@ -223,6 +278,11 @@ export class SimulatedNode implements LockNode {
     this.#connection = null;
     this.#isReady = false;
     this.link.close(connection);
+    for (const ear of this.#ears) {
+      ear.isLive = false;
+      ear.stop();
+      ear.listener.onLive(false);
+    }
     const outstanding = [...this.#outstanding.values()];
     this.#outstanding.clear();
     for (const { onReply } of outstanding) onReply(lost);

@@ -7,6 +7,7 @@ import type {
   InspectAnswer,
   OwnerRequest,
   ReleaseAnswer,
+  ReleaseRequest,
   World,
 } from '../../lib/core/lock-node.js';
 import type { Scheduler } from './scheduler.js';
@@ -14,10 +15,9 @@ import type { ScriptMoment, StoredValue } from './script-model.js';
 import type { SimulatedClock } from './simulated-clock.js';
 
 /** What a client may ask a server about its lock. */
-export interface OwnerCommand {
-  readonly kind: 'acquire' | 'extend' | 'release';
-  readonly request: OwnerRequest;
-}
+export type OwnerCommand =
+  | { readonly kind: 'acquire' | 'extend'; readonly request: OwnerRequest }
+  | { readonly kind: 'release'; readonly request: ReleaseRequest };
 
 /** What a client may ask a server. */
 export type Command =
@@ -48,6 +48,8 @@ export interface Delivery {
   answer(reply: Reply): void;
 }
 
+type Subscriber = (subscribers: number) => void;
+
 /** One server, which does not know its clients. */
 export class SimulatedServer {
   isUp = true;
@@ -58,6 +60,7 @@ export class SimulatedServer {
   #replid: string;
   #restarts = 0;
   #copy: ReadonlyMap<string, StoredValue> = new Map();
+  readonly #subscribers = new Map<string, Set<Subscriber>>();
   #isHung = false;
   #backlog: Delivery[] = [];
 
@@ -79,7 +82,22 @@ export class SimulatedServer {
       replid: this.#replid,
       isPersistent: this.isPersistent,
       isFull: this.refusal === 'oom',
+      publish: (channel) => {
+        const subscribers = [...(this.#subscribers.get(channel) ?? [])];
+        for (const onMessage of subscribers) onMessage(subscribers.length);
+        return subscribers.length;
+      },
     };
+  }
+
+  /** From now on tells `onMessage` what is published, with the number of those who are told. */
+  subscribe(channel: string, onMessage: Subscriber): void {
+    const subscribers = this.#subscribers.get(channel) ?? new Set();
+    this.#subscribers.set(channel, subscribers.add(onMessage));
+  }
+
+  unsubscribe(channel: string, onMessage: Subscriber): void {
+    this.#subscribers.get(channel)?.delete(onMessage);
   }
 
   receive(delivery: Delivery): void {
@@ -109,6 +127,7 @@ export class SimulatedServer {
     this.isUp = false;
     this.#isHung = false;
     this.#backlog = [];
+    this.#subscribers.clear();
   }
 
   restart(memory: Memory): void {

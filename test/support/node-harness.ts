@@ -7,6 +7,7 @@ import type {
   NodeStatus,
   OwnerRequest,
   ReleaseAnswer,
+  ReleaseRequest,
   World,
 } from '../../lib/core/lock-node.js';
 import { silentObserver, type RedlockObserver } from '../../lib/core/observer.js';
@@ -21,12 +22,47 @@ export function extend(node: LockNode, request: OwnerRequest): Promise<ExtendAns
   return new Promise((resolve) => node.extend(request, resolve));
 }
 
-export function release(node: LockNode, request: OwnerRequest): Promise<ReleaseAnswer> {
-  return new Promise((resolve) => node.release(request, resolve));
+/** A release that tells nobody, unless the request says otherwise. */
+export function release(
+  node: LockNode,
+  request: OwnerRequest & Partial<ReleaseRequest>,
+): Promise<ReleaseAnswer> {
+  return new Promise((resolve) => node.release({ wakes: false, ...request }, resolve));
 }
 
 export function inspect(node: LockNode, world: World, resource: string): Promise<InspectAnswer> {
   return new Promise((resolve) => node.inspect(world, resource, resolve));
+}
+
+/** Somebody who listens for releases, and what it has heard. */
+export interface TestEar {
+  /** How many listeners each wake-up named. */
+  readonly heard: readonly number[];
+  /** Resolves with the first wake-up. */
+  readonly woken: Promise<void>;
+  readonly stop: () => void;
+}
+
+/** Listens for releases of `resource`; resolves when none goes unheard any more. */
+export async function listen(node: LockNode, world: World, resource: string): Promise<TestEar> {
+  const heard: number[] = [];
+  let stop = (): void => undefined;
+  let onWoken = (): void => undefined;
+  const woken = new Promise<void>((resolve) => {
+    onWoken = resolve;
+  });
+  await new Promise<void>((resolve) => {
+    stop = node.listen(world, resource, {
+      onLive: (isLive) => {
+        if (isLive) resolve();
+      },
+      onWake: (listeners) => {
+        heard.push(listeners);
+        onWoken();
+      },
+    });
+  });
+  return { heard, woken, stop };
 }
 
 export function worldOf(options: RedlockOptions = {}): World {

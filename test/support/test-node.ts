@@ -2,7 +2,7 @@
 import { FaultyNode } from '../../lib/testing/faulty-node.js';
 import { MemoryNode } from '../../lib/nodes/memory-node.js';
 import type { Environment } from '../../lib/core/environment.js';
-import type { LockNode, OwnerRequest, World } from '../../lib/core/lock-node.js';
+import type { LockNode, WakeListener, World } from '../../lib/core/lock-node.js';
 import type { Milliseconds } from '../../lib/core/units.js';
 import type { NodeOperation } from '../../lib/testing/faulty-node.js';
 import type { SimulatedEnvironment } from './simulated-environment.js';
@@ -20,6 +20,21 @@ export class TestNode extends FaultyNode {
   /** Called when a request has taken effect, before its answer is on its way. */
   set onServed(listener: (operation: NodeOperation) => void) {
     this.#server.onServed = listener;
+  }
+
+  /** Subscriptions are refused, or dead without a word: nothing published is heard. */
+  set isDeaf(isDeaf: boolean) {
+    this.#server.isDeaf = isDeaf;
+  }
+
+  /** How many listen here for `resource`. */
+  listenersOf(resource: string): number {
+    return this.#server.earsFor(resource).length;
+  }
+
+  /** Somebody publishes what was no release, or publishes a release once more. */
+  forgeWakeUp(resource: string, listeners = 1): void {
+    for (const { listener } of this.#server.earsFor(resource)) listener.onWake(listeners);
   }
 
   /** A restart without persistence, or FLUSHALL: fencing tokens are forgotten too. */
@@ -41,7 +56,7 @@ export class TestNode extends FaultyNode {
   recordToken(world: World, resource: string, token: number): void {
     const request = { world, resources: [resource], ownerId: 'an earlier owner', token, ttl: 100 };
     this.#server.memory.acquire(request, () => undefined);
-    this.#server.memory.release(request, () => undefined);
+    this.#server.memory.release({ ...request, wakes: false }, () => undefined);
   }
 }
 
@@ -55,10 +70,19 @@ function networkOf(environment: SimulatedEnvironment): Environment {
   }) as Environment;
 }
 
+interface Ear {
+  readonly world: World;
+  readonly resource: string;
+  readonly listener: WakeListener;
+  stop: () => void;
+}
+
 /** What is behind the network: a memory node with a clock of its own. */
 class Server implements LockNode {
   readonly name: string;
   onServed: (operation: NodeOperation) => void = () => undefined;
+  isDeaf = false;
+  readonly #ears = new Set<Ear>();
   readonly #environment: Environment;
   /** Past {@link onServed}. */
   memory: MemoryNode;
@@ -80,7 +104,7 @@ class Server implements LockNode {
     this.memory.extend(request, this.#served('extend', onAnswer));
   };
 
-  release: LockNode['release'] = (request: OwnerRequest, onAnswer) => {
+  release: LockNode['release'] = (request, onAnswer) => {
     this.memory.release(request, this.#served('release', onAnswer));
   };
 
@@ -90,8 +114,24 @@ class Server implements LockNode {
 
   status: LockNode['status'] = () => this.memory.status();
 
+  listen(world: World, resource: string, given: WakeListener): () => void {
+    const listener = this.#unlessDeaf(given);
+    const ear = { world, resource, listener, stop: () => undefined };
+    this.#ears.add(ear);
+    if (!this.isDeaf) this.#attach(ear);
+    return () => {
+      this.#ears.delete(ear);
+      ear.stop();
+    };
+  }
+
+  earsFor(resource: string): Ear[] {
+    return [...this.#ears].filter((ear) => ear.resource === resource);
+  }
+
   restart(): void {
     this.memory = this.#empty();
+    for (const ear of this.#ears) this.#attach(ear);
   }
 
   look(resource: string): Promise<{ ownerId: string | null; remaining: Milliseconds }> {
@@ -101,6 +141,20 @@ class Server implements LockNode {
         else reject(new Error(answer.message));
       });
     });
+  }
+
+  #attach(ear: Ear): void {
+    ear.stop();
+    ear.stop = this.memory.listen(ear.world, ear.resource, ear.listener);
+  }
+
+  #unlessDeaf(listener: WakeListener): WakeListener {
+    return {
+      onLive: (isLive) => listener.onLive(isLive),
+      onWake: (listeners) => {
+        if (!this.isDeaf) listener.onWake(listeners);
+      },
+    };
   }
 
   #served<Answer>(

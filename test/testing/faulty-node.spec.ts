@@ -16,9 +16,11 @@ async function lockOver(node: LockNode, options = {}): Promise<RedlockService> {
 describeLockNode(
   'faulty, without a fault',
   async () => {
-    const node = new FaultyNode();
+    const inside = new MemoryNode();
+    const node = new FaultyNode({ node: inside });
     return {
       node,
+      other: new FaultyNode({ node: inside }),
       now: () => Date.now(),
       expire: async (keys) => {
         for (const key of keys) node.expireNow(key);
@@ -69,7 +71,7 @@ describe('FaultyNode', () => {
 
     node.hang();
     node.acquire(request, ({ vote }) => answers.push(vote));
-    node.release(request, ({ vote }) => answers.push(vote));
+    node.release({ ...request, wakes: false }, ({ vote }) => answers.push(vote));
     const whileHanging = [...answers, node.status().state];
     node.heal();
     await inspect(node, worldOf(), 'r');

@@ -1,0 +1,77 @@
+import type { Environment, TimerHandle } from './environment.js';
+import type { Milliseconds } from './units.js';
+
+/**
+ * One call's place in the queues of the resources that it wants, from its arrival to the end of
+ * its lock. It sleeps until woken, interrupted, or out of patience.
+ */
+export class Waiter {
+  readonly resources: readonly string[];
+  readonly #environment: Environment;
+  #interruption: { readonly reason: unknown } | null = null;
+  #isWoken = false;
+  #endPause: (() => void) | null = null;
+  #timer: TimerHandle = null;
+
+  constructor(environment: Environment, resources: readonly string[]) {
+    this.#environment = environment;
+    this.resources = resources;
+  }
+
+  /** Whether its call has the lock: it keeps its place, so that nobody behind it tries in vain. */
+  isHolding = false;
+
+  /** Whether it sleeps, or was just woken. */
+  get isPausing(): boolean {
+    return this.#endPause !== null;
+  }
+
+  /** Called when the waiter is interrupted while it does something else than pausing. */
+  onInterrupted: () => void = ignore;
+
+  /**
+   * Resolves after `delay` ms, or sooner when woken; at once when woken since the last pause.
+   * Says whether it was woken.
+   */
+  async pause(delay: Milliseconds): Promise<boolean> {
+    this.throwIfInterrupted();
+    if (!this.#isWoken) {
+      await new Promise<void>((resolve) => {
+        this.#endPause = resolve;
+        this.#timer = this.#environment.startTimer(delay, resolve, true);
+      });
+      this.#environment.stopTimer(this.#timer);
+      this.#endPause = null;
+    }
+    const wasWoken = this.#isWoken;
+    this.#isWoken = false;
+    this.throwIfInterrupted();
+    return wasWoken;
+  }
+
+  /** Ends the pause, or makes the next one short: a wake-up is never lost. */
+  wake(): void {
+    this.#isWoken = true;
+    this.#endPause?.();
+  }
+
+  /** Forgets that it was woken: what it was woken for is done next. */
+  forgetWakeUp(): void {
+    this.#isWoken = false;
+  }
+
+  /** Makes the waiter give up with `reason`: its caller's abort, or a shutdown. */
+  interrupt(reason: unknown): void {
+    if (this.#interruption !== null) return;
+    this.#interruption = { reason };
+    this.#endPause?.();
+    this.onInterrupted();
+  }
+
+  throwIfInterrupted(): void {
+    if (this.#interruption !== null) throw this.#interruption.reason;
+  }
+}
+
+// Nothing to do for a waiter that only sleeps.
+function ignore(): void {}

@@ -1,0 +1,100 @@
+// What the scripts of redis-scripts.ts are called with: their keys and their ARGV.
+import type { OwnerRequest, ReleaseRequest, World } from '../core/lock-node.js';
+
+/** What a script is called with after its text or hash: the number of keys, the keys, ARGV. */
+export type ScriptArguments = readonly (string | number)[];
+
+/** An operation on a lock: its script's name, and what it is asked. */
+export type BatchedOperation =
+  | { readonly name: 'acquire' | 'extend'; readonly request: OwnerRequest }
+  | { readonly name: 'release'; readonly request: ReleaseRequest };
+
+/** The arguments of the script of one operation. */
+export function ownerArguments(
+  operation: BatchedOperation,
+  isPersistent: boolean,
+): ScriptArguments {
+  const { world } = operation.request;
+  const { ownerId, token, resources } = operation.request;
+  const keys = [certificateKey(world), ...ownerKeys(operation.request)];
+  const own = [ownerId, token, figureOf(operation), resources.length];
+  return [keys.length, ...keys, ...worldArguments(world, isPersistent), ...own];
+}
+
+/** The arguments of `batch`, for operations of one world. */
+export function batchArguments(
+  world: World,
+  operations: readonly BatchedOperation[],
+  isPersistent: boolean,
+): ScriptArguments {
+  const keys = [certificateKey(world)];
+  const own = worldArguments(world, isPersistent);
+  // What operations that follow each other have in common is said once: each argument costs.
+  let run: BatchedOperation | null = null;
+  let many = 0;
+  let manyAt = 0;
+  for (const operation of operations) {
+    const { request } = operation;
+    const { ownerId, token, resources } = request;
+    if (run === null || !isAlike(run, operation)) {
+      run = operation;
+      many = 0;
+      manyAt = own.push(operation.name, figureOf(operation), resources.length, many) - 1;
+    }
+    many += 1;
+    own[manyAt] = many;
+    own.push(ownerId);
+    if (world.fencing) own.push(token);
+    for (const resource of resources) keys.push(world.keyPrefix + resource);
+    if (!world.fencing) continue;
+    for (const resource of resources) keys.push(fenceKey(world, resource));
+  }
+  return [keys.length, ...keys, ...own];
+}
+
+/** The arguments of `certify`. */
+export function certifyArguments(world: World, isPersistent: boolean): ScriptArguments {
+  return [1, certificateKey(world), ...worldArguments(world, isPersistent)];
+}
+
+/** The arguments of `inspect`. */
+export function inspectArguments(world: World, resource: string): ScriptArguments {
+  return [1, world.keyPrefix + resource];
+}
+
+// The locks, and with fencing as many fence records.
+function ownerKeys({ world, resources }: OwnerRequest): string[] {
+  const locks = resources.map((resource) => world.keyPrefix + resource);
+  if (!world.fencing) return locks;
+  return [...locks, ...resources.map((resource) => fenceKey(world, resource))];
+}
+
+function figureOf(operation: BatchedOperation): number {
+  return operation.name === 'release' ? Number(operation.request.wakes) : operation.request.ttl;
+}
+
+function isAlike(one: BatchedOperation, other: BatchedOperation): boolean {
+  return (
+    one.name === other.name &&
+    one.request.resources.length === other.request.resources.length &&
+    figureOf(one) === figureOf(other)
+  );
+}
+
+function worldArguments(world: World, isPersistent: boolean): (string | number)[] {
+  const retention = world.fencing ? world.fenceRetention : 0;
+  return [world.clockSkewMax, retention, world.quarantine, isPersistent ? '1' : '0'];
+}
+
+/** Where the releases of a resource are told to those who wait for it. */
+export function wakeChannel(world: World, resource: string): string {
+  return `${world.keyPrefix}redlock:wake:${resource}`;
+}
+
+function fenceKey(world: World, resource: string): string {
+  return `${world.keyPrefix}redlock:fence:${resource}`;
+}
+
+function certificateKey(world: World): string {
+  return `${world.keyPrefix}redlock:node`;
+}

@@ -1,0 +1,145 @@
+// Hears what a server publishes, over a connection of its own that exists only once somebody
+// waits: a connection that subscribes takes no other commands. Whatever goes wrong here costs
+// time, never safety: who waits polls as well.
+import type { Redis } from 'ioredis';
+
+import type { Environment, TimerHandle } from '../core/environment.js';
+import type { WakeListener } from '../core/lock-node.js';
+import type { Milliseconds } from '../core/units.js';
+import { endClient, type RedisTarget } from './redis-target.js';
+
+interface Channel {
+  readonly listeners: Set<WakeListener>;
+  /** The server has confirmed the subscription, on the connection there is. */
+  isLive: boolean;
+}
+
+/** The subscriptions of one process at one server. */
+export class RedisSubscriber {
+  readonly #target: RedisTarget;
+  readonly #environment: Environment;
+  readonly #channels = new Map<string, Channel>();
+  #client: Redis | null = null;
+  #isReady = false;
+  #retryTimer: TimerHandle = null;
+  #failureCount = 0;
+  #isClosed = false;
+
+  constructor(target: RedisTarget, environment: Environment) {
+    this.#target = target;
+    this.#environment = environment;
+  }
+
+  /** Whether everything published on `channel` from now on is heard here. */
+  isLive(channel: string): boolean {
+    return this.#channels.get(channel)?.isLive === true;
+  }
+
+  /** Tells `listener` what is published on `channel`, until the function it gives is called. */
+  subscribe(channel: string, listener: WakeListener): () => void {
+    const known = this.#channels.get(channel);
+    const { listeners } = known ?? this.#add(channel);
+    listeners.add(listener);
+    if (known?.isLive === true) queueMicrotask(() => listener.onLive(true));
+    return () => {
+      listeners.delete(listener);
+      if (listeners.size === 0) this.#remove(channel, listeners);
+    };
+  }
+
+  /** The server was reached anew: what was subscribed on an older connection may be dead. */
+  renew(): void {
+    if (this.#client === null) return;
+    this.#disconnect();
+    if (this.#channels.size > 0) this.#connect();
+  }
+
+  /** Ends the connection, for good. */
+  close(): void {
+    this.#isClosed = true;
+    this.#environment.stopTimer(this.#retryTimer);
+    this.#disconnect();
+  }
+
+  #add(name: string): Channel {
+    const channel: Channel = { listeners: new Set(), isLive: false };
+    this.#channels.set(name, channel);
+    if (this.#client === null) this.#connect();
+    else if (this.#isReady) this.#ask(this.#client, name, channel);
+    return channel;
+  }
+
+  #remove(name: string, listeners: ReadonlySet<WakeListener>): void {
+    if (this.#channels.get(name)?.listeners !== listeners) return;
+    this.#channels.delete(name);
+    // On a connection that is lost there is nothing to end.
+    if (this.#isReady) this.#client?.unsubscribe(name).catch(ignore);
+  }
+
+  #connect(): void {
+    if (this.#isClosed) return;
+    this.#environment.stopTimer(this.#retryTimer);
+    const client = this.#target.connect();
+    this.#client = client;
+    client.on('error', ignore);
+    client.once('ready', () => {
+      if (client !== this.#client) return;
+      this.#isReady = true;
+      this.#failureCount = 0;
+      for (const [name, channel] of this.#channels) this.#ask(client, name, channel);
+    });
+    client.on('message', (name: string, message: string) => {
+      const listeners = this.#channels.get(name)?.listeners ?? [];
+      for (const listener of [...listeners]) listener.onWake(countOf(message));
+    });
+    client.once('end', () => {
+      if (client !== this.#client) return;
+      this.#disconnect();
+      if (this.#channels.size > 0) this.#connectLater();
+    });
+  }
+
+  #connectLater(): void {
+    const delay = Math.min(RETRY_MAX, RETRY_MIN * 2 ** this.#failureCount);
+    this.#failureCount += 1;
+    const connect = (): void => {
+      if (this.#client === null && this.#channels.size > 0) this.#connect();
+    };
+    // Random, so that the processes of an application do not come back all at once.
+    const random = 0.5 + this.#environment.random();
+    this.#retryTimer = this.#environment.startTimer(delay * random, connect, false);
+  }
+
+  // A refusal, for want of the right to, leaves the channel as it is: not live.
+  #ask(client: Redis, name: string, channel: Channel): void {
+    client.subscribe(name).then(() => {
+      if (client !== this.#client || this.#channels.get(name) !== channel) return;
+      channel.isLive = true;
+      for (const listener of [...channel.listeners]) listener.onLive(true);
+    }, ignore);
+  }
+
+  #disconnect(): void {
+    const client = this.#client;
+    this.#client = null;
+    this.#isReady = false;
+    if (client !== null) endClient(client);
+    for (const channel of this.#channels.values()) {
+      if (!channel.isLive) continue;
+      channel.isLive = false;
+      for (const listener of [...channel.listeners]) listener.onLive(false);
+    }
+  }
+}
+
+// Anybody may publish anything: what is no count is one.
+function countOf(message: string): number {
+  const count = Number(message);
+  return Number.isSafeInteger(count) && count > 0 ? count : 1;
+}
+
+// Nobody waits for it, and polling goes on.
+function ignore(): void {}
+
+const RETRY_MIN: Milliseconds = 50;
+const RETRY_MAX: Milliseconds = 2_000;

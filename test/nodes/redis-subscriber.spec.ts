@@ -1,0 +1,205 @@
+// Wake-ups over a real server, and what is left of them when the connection, the server or the
+// right to subscribe is gone.
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+
+import { systemEnvironment } from '../../lib/core/environment.js';
+import { RedisSubscriber } from '../../lib/nodes/redis-subscriber.js';
+import { targetOfUrl } from '../../lib/nodes/redis-target.js';
+import { eventually } from '../support/node-harness.js';
+import { startRedisServer, type RedisServer } from '../support/redis-servers.js';
+import type { WakeListener } from '../../lib/core/lock-node.js';
+
+const CHANNEL = 'redlock:wake:r';
+
+let server: RedisServer;
+let client: Redis;
+let subscriber: RedisSubscriber;
+
+beforeAll(async () => {
+  server = await startRedisServer();
+  client = new Redis(server.url);
+});
+
+beforeEach(() => {
+  subscriber = subscriberTo(server.url);
+});
+
+afterEach(() => subscriber.close());
+
+afterAll(async () => {
+  await client.quit();
+  await server.stop();
+});
+
+function subscriberTo(url: string): RedisSubscriber {
+  return new RedisSubscriber(targetOfUrl(url, '', 'the node'), systemEnvironment);
+}
+
+/** A listener that keeps what it hears. */
+class Ear implements WakeListener {
+  readonly heard: number[] = [];
+  readonly live: boolean[] = [];
+  readonly onLive = (isLive: boolean): void => void this.live.push(isLive);
+  readonly onWake = (listeners: number): void => void this.heard.push(listeners);
+
+  /** Resolves when it has been told that often whether it is live. */
+  async told(count: number): Promise<void> {
+    await eventually(() => this.live.length >= count);
+  }
+}
+
+async function subscriptions(): Promise<number> {
+  const [, count] = (await client.pubsub('NUMSUB', CHANNEL)) as [string, number];
+  return count;
+}
+
+/** The server ends all connections that subscribe. */
+async function cutOff(): Promise<void> {
+  await client.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
+}
+
+describe('a subscriber', () => {
+  it('does not connect before somebody listens', async () => {
+    const before = Number(/connected_clients:(\d+)/.exec(await client.info('clients'))?.[1]);
+
+    const stop = subscriber.subscribe(CHANNEL, new Ear());
+    await eventually(async () => (await subscriptions()) === 1);
+    const after = Number(/connected_clients:(\d+)/.exec(await client.info('clients'))?.[1]);
+    stop();
+
+    expect(after).toBe(before + 1);
+  });
+
+  it('subscribes once for all listeners of a channel, and tells each of them', async () => {
+    const ears = [new Ear(), new Ear()];
+    const [first] = ears.map((ear) => subscriber.subscribe(CHANNEL, ear));
+    await Promise.all(ears.map((ear) => ear.told(1)));
+    const late = new Ear();
+    subscriber.subscribe(CHANNEL, late);
+    await late.told(1);
+
+    first?.();
+    await client.publish(CHANNEL, '3');
+    await eventually(() => late.heard.length === 1);
+
+    expect(await subscriptions()).toBe(1);
+    expect(ears.map(({ heard }) => heard)).toEqual([[], [3]]);
+  });
+
+  it('ends the subscription with the last listener', async () => {
+    const ear = new Ear();
+    const stop = subscriber.subscribe(CHANNEL, ear);
+    await ear.told(1);
+
+    stop();
+
+    await eventually(async () => (await subscriptions()) === 0);
+    expect(subscriber.isLive(CHANNEL)).toBe(false);
+  });
+
+  it('subscribes anew when a channel is wanted again at once', async () => {
+    const [first, second] = [new Ear(), new Ear()];
+    const stop = subscriber.subscribe(CHANNEL, first);
+    await first.told(1);
+
+    stop();
+    subscriber.subscribe(CHANNEL, second);
+    await second.told(1);
+    await client.publish(CHANNEL, '1');
+
+    await eventually(() => second.heard.length === 1);
+  });
+
+  it('takes any message for a wake-up: what is no count means one', async () => {
+    const ear = new Ear();
+    subscriber.subscribe(CHANNEL, ear);
+    await ear.told(1);
+
+    for (const message of ['2', '', '-1', 'NaN', '1e999', '{"__proto__":1}', '0', '1.5']) {
+      await client.publish(CHANNEL, message);
+    }
+
+    await eventually(() => ear.heard.length === 8);
+    expect(ear.heard).toEqual([2, 1, 1, 1, 1, 1, 1, 1]);
+  });
+
+  it('says when it hears no more, connects anew, and says when it hears again', async () => {
+    const ear = new Ear();
+    subscriber.subscribe(CHANNEL, ear);
+    await ear.told(1);
+
+    await cutOff();
+    await ear.told(3);
+    await client.publish(CHANNEL, '1');
+
+    await eventually(() => ear.heard.length === 1);
+    expect(ear.live).toEqual([true, false, true]);
+  });
+
+  it('stays away when it is cut off and nobody listens', async () => {
+    const ear = new Ear();
+    const stop = subscriber.subscribe(CHANNEL, ear);
+    await ear.told(1);
+    stop();
+
+    await cutOff();
+    await new Promise((resolve) => setTimeout(resolve, 150));
+
+    const clients = String(await client.call('CLIENT', 'LIST', 'TYPE', 'pubsub'));
+    expect(clients.trim()).toBe('');
+  });
+
+  it('gives up an old connection for a new one when the server is reached anew', async () => {
+    const ear = new Ear();
+    subscriber.subscribe(CHANNEL, ear);
+    await ear.told(1);
+
+    subscriber.renew();
+    await ear.told(3);
+
+    expect(ear.live).toEqual([true, false, true]);
+    await eventually(async () => (await subscriptions()) === 1);
+  });
+
+  it('is closed for good', async () => {
+    const ear = new Ear();
+    subscriber.subscribe(CHANNEL, ear);
+    await ear.told(1);
+
+    subscriber.close();
+    subscriber.subscribe('another', new Ear());
+    await eventually(async () => (await subscriptions()) === 0);
+    await new Promise((resolve) => setTimeout(resolve, 150));
+
+    expect(ear.live).toEqual([true, false]);
+    expect(await client.pubsub('CHANNELS')).toEqual([]);
+  });
+
+  it('is never live without the right to subscribe, and does no harm', async () => {
+    await client.acl('SETUSER', 'deaf', 'on', '>secret', '~*', '+@all', '-subscribe');
+    const deaf = subscriberTo(server.url.replace('//', '//deaf:secret@'));
+    const ear = new Ear();
+
+    const stop = deaf.subscribe(CHANNEL, ear);
+    await eventually(async () => String(await client.call('CLIENT', 'LIST')).includes('user=deaf'));
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    stop();
+    deaf.close();
+
+    expect(ear.live).toEqual([]);
+  });
+
+  it('waits for a server that is not there, without a sound', async () => {
+    const absent = await startRedisServer();
+    await absent.stop();
+    const lonely = subscriberTo(absent.url);
+    const ear = new Ear();
+
+    lonely.subscribe(CHANNEL, ear);
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    lonely.close();
+
+    expect(ear.live).toEqual([]);
+  });
+});

@@ -1,0 +1,80 @@
+import { core } from './mutant.js';
+import type { Mutant } from './mutant.js';
+
+/** Section 10: waiting, wake-up, hand-over, and the first node that breaks ties. */
+export const mutantsOfWaiting: readonly Mutant[] = [
+  {
+    name: 'the tie-breaker decides alone',
+    rule: '10: the others are asked by its choice, and a quorum decides',
+    patches: [
+      core(
+        'attempt',
+        'else this.#askOthers(this.#tieBreaker);',
+        "else if (answer.vote === 'granted') this.#win();\n      else this.#askOthers(this.#tieBreaker);",
+      ),
+    ],
+  },
+  {
+    name: 'validity from when the others are asked',
+    rule: '3, 10: T0 is read before the first byte of an attempt is sent, to the tie-breaker too',
+    patches: [
+      core(
+        'attempt',
+        '  #askOthers(tieBreaker: number): void {\n',
+        '  #askOthers(tieBreaker: number): void {\n' +
+          '    this.#terms = { ...this.#terms, startedAt: this.#ensemble.environment.now() };\n',
+      ),
+    ],
+  },
+  {
+    name: 'handed on without a release',
+    rule: '10: a lock that is handed on is released first',
+    patches: [
+      core(
+        'holding',
+        'const listeners = await this.#askForRelease(!isHandedOn);',
+        'const listeners = isHandedOn ? 0 : await this.#askForRelease(true);',
+      ),
+    ],
+  },
+  {
+    name: 'handed on while it is held',
+    rule: '7, 10: the state leaves held before the next call may have it',
+    patches: [
+      core(
+        'holding',
+        "    if (wasHeld) this.#state = 'released';\n    this.#stopCare();\n",
+        '    this.#stopCare();\n',
+      ),
+    ],
+  },
+  {
+    name: 'a queue that goes on giving way',
+    rule: '10: others go first, for a while',
+    patches: [
+      core('waiting', '    line.yieldsUntil = -Infinity;\n', ''),
+      core('waiting', 'environment.now() + YIELD;', 'Infinity;'),
+    ],
+  },
+  {
+    name: 'a lost lock that keeps its place',
+    rule: '6, 10: a queue does not wait for a lock that is lost',
+    patches: [
+      core(
+        'custody',
+        '        lock.abortSignal();\n        waitingRoom.leave(waiter);\n',
+        '        lock.abortSignal();\n',
+      ),
+    ],
+  },
+  {
+    name: 'a call that gives up keeps its place',
+    rule: '10: a waiter that dies or aborts does not stall others',
+    patches: [core('acquisition', '      waitingRoom.leave(this.waiter);\n', '')],
+  },
+  {
+    name: 'no poll beside wake-ups',
+    rule: '10: polling is the fallback for wake-ups that are lost',
+    patches: [core('acquisition', '{ min: 40, max: 60 }', '{ min: 1e9, max: 1e9 }')],
+  },
+];
