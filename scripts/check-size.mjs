@@ -4,8 +4,8 @@ import { gzipSync } from 'node:zlib';
 
 import { build } from 'esbuild';
 
-/** In bytes; of the entry points beside the main one, what they add is small. */
-const LIMITS = { index: 25_000, terminus: 25_000, opentelemetry: 25_000, testing: 8_000 };
+/** In bytes, little above what each is now: growth is to be a decision. */
+const LIMITS = { index: 27_750, terminus: 2_000, opentelemetry: 4_000, testing: 3_000 };
 
 for (const [entry, limit] of Object.entries(LIMITS)) {
   const { outputFiles } = await build({
