@@ -1,10 +1,9 @@
 // Proves the peer range: packs the package, installs it beside Nest 11 and ioredis 5 in a folder of
 // its own, and there takes a lock by @Locked in an application context, in both module formats.
-import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+
+import { run, withPackedProject } from './packed-project.mjs';
 
 const PEERS = [
   '@nestjs/common@11',
@@ -68,33 +67,11 @@ await application(common, core, locked);
 `,
 };
 
-function run(command, args, options) {
-  const result = spawnSync(command, args, { stdio: ['ignore', 'pipe', 'inherit'], ...options });
-  if (result.status !== 0) {
-    process.stderr.write(result.stdout ?? '');
-    // A program that has done its work and does not end is stopped by the timeout: a failure too.
-    const how = result.error?.message ?? result.signal ?? `exit code ${result.status}`;
-    throw new Error(`${command} ${args.join(' ')}: ${how}`);
-  }
-}
-
-const project = fileURLToPath(new URL('..', import.meta.url));
-const folder = mkdtempSync(join(tmpdir(), 'nestjs-locked-nest-11-'));
-try {
-  run('npm', ['pack', '--loglevel=error', '--pack-destination', folder], { cwd: project });
-  const [filename] = readdirSync(folder);
-  writeFileSync(join(folder, 'package.json'), '{ "private": true }\n');
-  run(
-    'npm',
-    ['install', '--no-audit', '--no-fund', '--loglevel=error', `./${filename}`, ...PEERS],
-    { cwd: folder },
-  );
+withPackedProject(PEERS, (folder) => {
   writeFileSync(join(folder, 'application.cjs'), APPLICATION);
   for (const [name, source] of Object.entries(ENTRIES)) {
     writeFileSync(join(folder, name), source);
     run(process.execPath, [name], { cwd: folder, timeout: 30_000 });
     console.log(`Nest 11 and ioredis 5, ${name}: locked, released, ended by itself.`);
   }
-} finally {
-  rmSync(folder, { recursive: true, force: true });
-}
+});

@@ -96,6 +96,7 @@ const DESCRIBED_IN_WORDS = [
   'isGlobal',
   'interceptor',
   'httpStatus',
+  'environment',
 ];
 
 function optionRows(): [option: string, stated: string][] {
