@@ -20,7 +20,7 @@ const HAND_OVERS_MAX = 16;
 const YIELD: Milliseconds = 5;
 
 /** Longest random delay before an attempt after a wake-up, for each process that was woken. */
-const RACE_DELAY: Milliseconds = 1;
+const RACE_DELAY: Milliseconds = 2;
 
 /** More processes than this do not make the delays longer. */
 const RACERS_MAX = 8;
