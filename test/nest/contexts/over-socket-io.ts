@@ -1,7 +1,8 @@
 import { expect } from '@jest/globals';
+import { UseInterceptors } from '@nestjs/common';
 import { IoAdapter } from '@nestjs/platform-socket.io';
 import { SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
-import { RedlockService } from 'nestjs-locked';
+import { LockedInterceptor, RedlockService } from 'nestjs-locked';
 import { io } from 'socket.io-client';
 
 import { providersOf, type Context } from './context.js';
@@ -10,7 +11,11 @@ import { providersOf, type Context } from './context.js';
 export const socketIo: Context = {
   name: 'a socket.io gateway',
   methodName: 'handle',
-  classDecorators: (operation) => [WebSocketGateway({ namespace: operation })],
+  // Nest 11 gives gateways no global interceptors.
+  classDecorators: (operation) => [
+    WebSocketGateway({ namespace: operation }),
+    UseInterceptors(LockedInterceptor),
+  ],
   methodDecorators: (operation) => [SubscribeMessage(operation)],
   async start(replica) {
     const module = await replica.build({ providers: providersOf(replica) }).compile();
