@@ -54,7 +54,8 @@ export function batchArguments(
 
 /** The arguments of `certify`. */
 export function certifyArguments(world: World, isPersistent: boolean): ScriptArguments {
-  return [1, certificateKey(world), ...worldArguments(world, isPersistent)];
+  const keys = [certificateKey(world), `${world.keyPrefix}redlock:rules`];
+  return [keys.length, ...keys, ...worldArguments(world, isPersistent)];
 }
 
 /** The arguments of `inspect`. */
