@@ -87,6 +87,8 @@ async function install({ nest, ioredis }, packed) {
     ],
     { cwd: place },
   );
+  // The contexts' packages are no run-time dependencies of ours.
+  if (!isForContexts) await audit(place);
   await run(process.execPath, [tool('typescript', 'bin/tsc'), '-p', '.'], { cwd: place });
   tell(`Nest ${nest}, ioredis ${ioredis}: installed and type-checked as ESM and as CommonJS`);
 }
@@ -193,6 +195,17 @@ async function inPairs(items, work) {
     for (let item = queue.shift(); item !== undefined; item = queue.shift()) await work(item);
   };
   await Promise.all([worker(), worker()]);
+}
+
+/** Only an answer of the registry counts: not every registry has the end point. */
+async function audit(cwd) {
+  const child = spawn('npm', ['audit', '--json'], { cwd, stdio: ['ignore', 'pipe', 'ignore'] });
+  const output = [];
+  child.stdout.on('data', (data) => output.push(data));
+  await once(child, 'close');
+  const { metadata, message = 'no answer' } = JSON.parse(output.join('') || '{}');
+  if (metadata === undefined) tell(`not audited: ${message}`);
+  else if (metadata.vulnerabilities.total > 0) throw new Error(`npm audit:\n${output.join('')}`);
 }
 
 async function run(command, args, options) {
