@@ -178,8 +178,8 @@ function warnOfEvenCount(name: string, count: number): void {
   if (count % 2 !== 0) return;
   const tolerated = count - majorityOf(count);
   redlockLogger.warn(
-    `${labelOf(name)} has ${count} nodes, which keep working while ${tolerated} of them are down, ` +
-      `as ${count - 1} would: one more that can fail, for nothing. Name an odd number of nodes`,
+    `${labelOf(name)} has ${count} nodes, which keep working while ${tolerated} of them are ` +
+      `down, as ${count - 1} would: one more that can fail, for nothing. Name an odd number`,
   );
 }
 
