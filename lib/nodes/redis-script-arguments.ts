@@ -54,7 +54,8 @@ export function batchArguments(
 
 /** The arguments of `certify`. */
 export function certifyArguments(world: World, isPersistent: boolean): ScriptArguments {
-  const keys = [certificateKey(world), `${world.keyPrefix}redlock:rules`];
+  const rules = world.quarantine === 0 ? [] : [`${world.keyPrefix}redlock:rules`];
+  const keys = [certificateKey(world), ...rules];
   return [keys.length, ...keys, ...worldArguments(world, isPersistent)];
 }
 
