@@ -83,7 +83,9 @@ async function deniedTo(words: readonly string[]): Promise<string[]> {
   const log = (await admin.call('ACL', ['LOG'])) as string[][];
   admin.disconnect();
   await server.stop();
-  return log.map((entry) => entry[entry.indexOf('object') + 1] ?? '');
+  const denied = log.map((entry) => entry[entry.indexOf('object') + 1] ?? '');
+  // Servers before Redis 7.2 refuse a rule that names it, and those from then on do without.
+  return denied.filter((command) => command !== 'client|setinfo');
 }
 
 async function use(server: RedisServer): Promise<void> {
