@@ -1,6 +1,7 @@
 // What the documents show has to compile, and what they tell an operator to allow has to be enough.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 
 import { describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
@@ -76,7 +77,7 @@ async function deniedTo(words: readonly string[]): Promise<string[]> {
   const admin = new Redis(server.url);
   await admin.call('ACL', [...words]);
   try {
-    await use(server);
+    await use(server, admin);
   } catch {
     // Where a right is missing that it cannot go without. What was denied is told below.
   }
@@ -88,7 +89,7 @@ async function deniedTo(words: readonly string[]): Promise<string[]> {
   return denied.filter((command) => command !== 'client|setinfo');
 }
 
-async function use(server: RedisServer): Promise<void> {
+async function use(server: RedisServer, admin: Redis): Promise<void> {
   const url = server.url.replace('redis://', 'redis://locks:secret@');
   // Quarantined for about the ttlMax; the node timeout is one for a machine that is busy.
   const options = { keyPrefix: 'app:', quarantine: true, ttlMax: 1_000, nodeTimeout: 250 };
@@ -96,18 +97,27 @@ async function use(server: RedisServer): Promise<void> {
   await Promise.all(sets.map((nodes) => nodes.whenReady(5_000)));
   const [holder, waiter] = sets.map((nodes) => new Redlock(nodes.nodes, options));
   try {
-    const lock = await holder?.acquire('r', 1_000, { wait: 3_000 });
-    await lock?.extend();
+    const lock = await holder?.acquire('r', 900, { wait: 3_000 });
+    // By more than it was given, so that there is something to write.
+    await lock?.extend(1_000);
     const waiting = waiter?.acquire('r', 1_000, { wait: 3_000 });
     expect((await holder?.inspect('r'))?.state).toBe('held');
-    // The waiter's first attempt is refused and it subscribes: a release is heard, or polled for.
-    await new Promise((resolve) => setTimeout(resolve, 150));
+    await subscribed(admin);
     await lock?.release();
     await (await waiting)?.release();
     expect((await holder?.inspect('r'))?.state).toBe('free');
   } finally {
     await Promise.all([holder?.close(), waiter?.close()]);
     await Promise.all(sets.map((nodes) => nodes.close()));
+  }
+}
+
+/** Resolves when the waiter has subscribed; with a user who may not, while the lock is held. */
+async function subscribed(admin: Redis): Promise<void> {
+  for (let look = 0; look < 70; look += 1) {
+    const channels = (await admin.call('PUBSUB', ['CHANNELS', 'app:redlock:wake:*'])) as string[];
+    if (channels.length > 0) return;
+    await setTimeout(10);
   }
 }
 
