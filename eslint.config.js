@@ -80,7 +80,7 @@ export default defineConfig(
   },
   {
     files: ['lib/*.ts'],
-    rules: imports('\\./', 'index.ts names our own exports only.'),
+    rules: imports('\\./', 'Entry points name our own exports only.'),
   },
   {
     files: ['lib/core/**/*.ts'],
@@ -119,6 +119,24 @@ export default defineConfig(
       `\\./|\\.\\./(core|nodes)/|@nestjs/(common|core)(/|$)|rxjs(/|$)|reflect-metadata$|${node}`,
       'nest imports core, nodes, @nestjs/common, @nestjs/core, rxjs.',
     ),
+  },
+  {
+    files: ['lib/terminus/**/*.ts'],
+    rules: imports(
+      '\\./|\\.\\./(core|nest)/|@nestjs/(common|core|terminus)$',
+      'terminus imports core, nest, @nestjs/common, @nestjs/core, @nestjs/terminus.',
+    ),
+  },
+  {
+    files: ['lib/opentelemetry/**/*.ts'],
+    rules: imports(
+      `\\./|\\.\\./(core|nest)/|@nestjs/(common|core)$|@opentelemetry/api$|${node}`,
+      'opentelemetry imports core, nest, @nestjs/common, @nestjs/core, @opentelemetry/api.',
+    ),
+  },
+  {
+    files: ['lib/testing/**/*.ts'],
+    rules: imports('\\./|\\.\\./(core|nodes)/', 'testing imports core and nodes.'),
   },
   {
     files: ['test/**/*.ts', '**/*.spec.ts'],

@@ -1,12 +1,17 @@
 /** @type {import('jest').Config} */
 export default {
   testEnvironment: 'node',
-  testMatch: ['<rootDir>/test/**/*.spec.ts', '<rootDir>/sample-app/**/*.spec.ts'],
+  testMatch: [
+    '<rootDir>/test/**/*.spec.ts',
+    '<rootDir>/sample-app/**/*.spec.ts',
+    '<rootDir>/examples/**/*.jest.spec.ts',
+  ],
   extensionsToTreatAsEsm: ['.ts'],
   // isolatedModules in tsconfig.json makes ts-jest transpile only; `npm run typecheck` checks types.
   transform: { '\\.ts$': ['ts-jest', { useESM: true, tsconfig: 'tsconfig.json' }] },
   moduleNameMapper: {
     '^nestjs-locked$': '<rootDir>/lib/index.ts',
+    '^nestjs-locked/(\\w+)$': '<rootDir>/lib/$1.ts',
     '^(\\.{1,2}/.*)\\.js$': '$1',
   },
   modulePathIgnorePatterns: ['<rootDir>/dist/'],

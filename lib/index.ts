@@ -72,4 +72,5 @@ export {
   type LostMessage,
   type NodeMessage,
   type ReleaseMessage,
+  type RoundMessage,
 } from './nest/telemetry.js';

@@ -10,6 +10,7 @@ import { InventoryController } from './inventory/inventory.controller.js';
 import { InventoryService } from './inventory/inventory.service.js';
 import { UnlockedInventoryService } from './inventory/unlocked-inventory.service.js';
 import { LocksController } from './locks/locks.controller.js';
+import { OperationsModule } from './operations/operations.module.js';
 import { ReportController } from './report/report.controller.js';
 import { ReportService } from './report/report.service.js';
 import { SlowController } from './slow/slow.controller.js';
@@ -39,7 +40,11 @@ export class AppModule {
   static register({ nodes, store, isLocked }: AppOptions): DynamicModule {
     return {
       module: AppModule,
-      imports: [RedlockModule.forRoot(nodes, lockOptions), ScheduleModule.forRoot()],
+      imports: [
+        RedlockModule.forRoot(nodes, lockOptions),
+        ScheduleModule.forRoot(),
+        OperationsModule.register(),
+      ],
       controllers: [
         HomeController,
         AccountsController,

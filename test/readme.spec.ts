@@ -56,6 +56,7 @@ const DESCRIBED_IN_WORDS = [
   'isGlobal',
   'interceptor',
   'httpStatus',
+  'environment',
 ];
 
 function optionRows(): [option: string, stated: string][] {

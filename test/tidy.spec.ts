@@ -27,13 +27,21 @@ describe('the library', () => {
   });
 
   it.each(sources)('%s imports from its own layer and those below', (file) => {
-    const layers = ['core', 'nodes', 'nest'];
-    const layer = layers.indexOf(file.split('/')[1] ?? '');
+    const below = layersBelow[file.split('/')[1] ?? ''];
     const imported = [...read(file).matchAll(/from '\.\.\/(\w+)\//g)].map(([, name]) => name ?? '');
 
-    const isTheIndex = file === 'lib/index.ts';
+    const isEntryPoint = dirname(file) === 'lib';
 
-    expect(isTheIndex || imported.every((name) => layers.indexOf(name) < layer)).toBe(true);
+    expect(isEntryPoint || imported.every((name) => below?.includes(name))).toBe(true);
+  });
+
+  it('loads no optional peer from its main entry point', () => {
+    const reached = filesReachedFrom('lib/index.ts');
+
+    expect(reached.length).toBeGreaterThan(40);
+    expect(
+      reached.filter((file) => /from '@(opentelemetry|nestjs\/terminus)/.test(read(file))),
+    ).toEqual([]);
   });
 
   it.each(sources)('%s leaves nothing for later', (file) => {
@@ -102,6 +110,25 @@ describe('the documents', () => {
     expect(rows.filter((row) => !isThere(row)).map(([row]) => row)).toEqual([]);
   });
 });
+
+const layersBelow: Record<string, readonly string[]> = {
+  core: [],
+  nodes: ['core'],
+  nest: ['core', 'nodes'],
+  terminus: ['core', 'nest'],
+  opentelemetry: ['core', 'nest'],
+  testing: ['core', 'nodes'],
+};
+
+function filesReachedFrom(entry: string): string[] {
+  const reached = new Set([entry]);
+  for (const file of reached) {
+    for (const [, path] of read(file).matchAll(/from '(\.{1,2}\/[^']+)\.js'/g)) {
+      reached.add(join(dirname(file), `${path ?? ''}.ts`));
+    }
+  }
+  return [...reached];
+}
 
 function filesBelow(folder: string): string[] {
   return readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).map(

@@ -121,7 +121,11 @@ export class Attempt {
   #decide(): void {
     const verdict = judge(this.#ballot, this.#ensemble.nodes.length);
     if (verdict === 'open') return;
-    if (verdict !== 'granted') this.#fail(verdict);
+    const isGranted = verdict === 'granted';
+    const { environment, observer } = this.#ensemble;
+    const duration = environment.now() - this.#terms.startedAt;
+    observer.roundDecided('acquire', this.#request.resources, duration, isGranted);
+    if (!isGranted) this.#fail(verdict);
     else if (this.#isInTime()) this.#win();
     else this.#fail('expired');
   }
@@ -132,7 +136,8 @@ export class Attempt {
     const { environment, options } = this.#ensemble;
     const { startedAt, clockGapMax, ttl } = this.#terms;
     const validUntil = leaseUntil(startedAt, ttl, options.driftFactor);
-    return environment.now() < validUntil - ttl / 2 && !hasSlept(environment, clockGapMax);
+    const now = environment.now();
+    return now < validUntil - ttl / 2 && !hasSlept(environment, now, clockGapMax);
   }
 
   #win(): void {

@@ -106,7 +106,7 @@ export class Custody {
       onLost: (reason) => {
         // Nobody may ever release a lock that was acquired by hand and then lost.
         if (!hasBody) this.#discharge(lock);
-        observer.lost(lock, reason);
+        observer.lost(lock, reason, environment.now() - holding.acquiredAt);
         lock.abortSignal();
         waitingRoom.leave(waiter);
       },

@@ -40,18 +40,40 @@ const { performance, setTimeout, clearTimeout, Date } = globalThis;
 const monotonicNow = performance.now.bind(performance);
 const wallNow = Date.now.bind(Date);
 
+/** A moment of {@link Environment.wallClock} for people: ISO 8601, in UTC. */
+export function toIsoTime(moment: Milliseconds): string {
+  return new Date(moment).toISOString();
+}
+
 /** The clocks, timers and randomness of this process. */
 export const systemEnvironment: Environment = {
   now: monotonicNow,
   wallClock: wallNow,
-  startTimer(delay, callback, holdsProcess) {
-    const timer = setTimeout(callback, delay);
-    if (!holdsProcess) timer.unref();
-    return timer;
-  },
+  startTimer: (delay, callback, holdsProcess) => held(setTimeout(callback, delay), holdsProcess),
   stopTimer(timer) {
     clearTimeout(timer as NodeJS.Timeout);
   },
   random: Math.random.bind(Math),
   randomId: () => randomBytes(16).toString('hex'),
 };
+
+/**
+ * The same, but clocks and timers are looked up at each use: fake timers of jest or vitest move
+ * the time of locks, and so end them. For tests; it is as good as the fakes are.
+ */
+export function fakeTimersEnvironment(): Environment {
+  return {
+    ...systemEnvironment,
+    now: () => globalThis.performance.now(),
+    wallClock: () => globalThis.Date.now(),
+    startTimer: (delay, callback, holdsProcess) =>
+      held(globalThis.setTimeout(callback, delay), holdsProcess),
+    stopTimer(timer) {
+      globalThis.clearTimeout(timer as NodeJS.Timeout);
+    },
+  };
+}
+
+function held(timer: NodeJS.Timeout, holdsProcess: boolean): NodeJS.Timeout {
+  return holdsProcess ? timer : timer.unref();
+}

@@ -43,17 +43,22 @@ export class Extender {
       onSettled(false);
       return;
     }
-    const { environment, nodes, options, quorum } = this.#ensemble;
+    const { environment, nodes, observer, options, quorum } = this.#ensemble;
     const terms = termsFrom(environment, ttl, options.driftFactor);
+    const request = this.#lock.extensionRequest(ttl);
     const round = new ExtensionRound(terms, quorum);
     this.#lastRound = round;
     this.#openRounds.add(round);
     round.onSettled((isRenewed) => {
       this.#openRounds.delete(round);
+      // A round that the lock's end broke off says nothing of the nodes.
+      if (isRenewed || this.#lock.isExtendable()) {
+        const duration = environment.now() - terms.startedAt;
+        observer.roundDecided('extend', request.resources, duration, isRenewed);
+      }
       if (isRenewed) this.#lock.onExtended();
     });
     round.onSettled(onSettled);
-    const request = this.#lock.extensionRequest(ttl);
     for (const node of this.#askable()) {
       // A node that stays silent for a whole ttl will not answer that extension any more.
       this.#outstandingUntil[node] = terms.startedAt + ttl;

@@ -84,8 +84,9 @@ export class Holding implements Extendable {
   isHeld(): boolean {
     if (this.#state !== 'held') return false;
     const { environment } = this.#ensemble;
-    const isExpired = environment.now() >= this.#leases.validUntil;
-    if (!isExpired && !hasSlept(environment, this.#leases.clockGapMax)) return true;
+    const now = environment.now();
+    const isExpired = now >= this.#leases.validUntil;
+    if (!isExpired && !hasSlept(environment, now, this.#leases.clockGapMax)) return true;
     if (isExpired) this.#expire();
     else this.lose('suspended');
     return false;

@@ -31,10 +31,14 @@ export function termsFrom(
 /**
  * The suspend guard: whether the wall clock has run ahead of the monotonic clock since a round
  * began, as it does when the machine sleeps. A forward step of the wall clock looks the same, and
- * ends a claim early; no step prolongs one. Source: PROTOCOL.md section 2.
+ * ends a claim early; no step prolongs one. `now` is the monotonic time, read just before: a pause
+ * since then makes the guard stricter, never laxer. Source: PROTOCOL.md section 2.
  */
-export function hasSlept(environment: Environment, clockGapMax: Milliseconds): boolean {
-  const now = environment.now();
+export function hasSlept(
+  environment: Environment,
+  now: Milliseconds,
+  clockGapMax: Milliseconds,
+): boolean {
   return environment.wallClock() - now > clockGapMax;
 }
 

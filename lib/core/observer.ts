@@ -21,11 +21,27 @@ export interface RedlockObserver {
   extended(lock: Lock): void;
   /** The lock's holder released it, `heldFor` ms after its acquisition. */
   released(lock: Lock, heldFor: Milliseconds): void;
-  /** The lock is held no more although nobody released it. Once for each lock. */
-  lost(lock: Lock, reason: LossReason): void;
+  /**
+   * The lock is held no more although nobody released it, noticed `heldFor` ms after its
+   * acquisition. Once for each lock.
+   */
+  lost(lock: Lock, reason: LossReason, heldFor: Milliseconds): void;
+  /**
+   * All nodes were asked once, and `duration` ms after the first byte it was decided whether a
+   * quorum granted what was asked. A round that its caller broke off is not told of.
+   */
+  roundDecided(
+    operation: RoundOperation,
+    resources: readonly string[],
+    duration: Milliseconds,
+    isGranted: boolean,
+  ): void;
   /** A node went up or down, was suspended, quarantined, refused, or showed a finding. */
   nodeChanged(status: NodeStatus, message: string, isTrouble: boolean): void;
 }
+
+/** What a round asks the nodes for. */
+export type RoundOperation = 'acquire' | 'extend';
 
 /** An observer that does nothing. */
 export const silentObserver: RedlockObserver = {
@@ -34,6 +50,7 @@ export const silentObserver: RedlockObserver = {
   extended: ignore,
   released: ignore,
   lost: ignore,
+  roundDecided: ignore,
   nodeChanged: ignore,
 };
 

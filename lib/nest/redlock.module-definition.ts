@@ -9,7 +9,9 @@ import type {
   Provider,
   Type,
 } from '@nestjs/common';
+import type { ModulesContainer } from '@nestjs/core';
 
+import { systemEnvironment, type Environment } from '../core/environment.js';
 import { resolveOptions, type RedlockOptions } from '../core/options.js';
 import { describe } from '../core/resources.js';
 import { checkDomain, defaultDomain } from './redlock.tokens.js';
@@ -43,6 +45,11 @@ export interface RedlockNestOptions extends ReentrantOptions {
   readonly interceptor?: boolean;
   /** HTTP statuses of lock errors. With several domains, those of the first count. */
   readonly httpStatus?: RedlockHttpStatus;
+  /**
+   * Where locks get clocks, timers and randomness from; for tests. A `LockNode` that is handed in
+   * has its own. @default those of the process, as they were when the package was loaded
+   */
+  readonly environment?: Environment;
 }
 
 /** Options of `RedlockModule.forRoot`. */
@@ -84,19 +91,32 @@ export interface Registration {
   readonly isReentrant: boolean;
   readonly hasInterceptor: boolean;
   readonly httpStatus: ReturnType<typeof resolveHttpStatus>;
+  readonly environment: Environment;
 }
 
 /** Token of a domain's {@link Registration}. */
 export function registrationToken(name: string = defaultDomain): symbol {
-  return Symbol.for(`nestjs-locked.registration:${name}`);
+  return Symbol.for(`${registrationPrefix}${name}`);
 }
+
+/** Names of the lock domains that an application has registered. */
+export function registeredDomains(modules: ModulesContainer): string[] {
+  const tokens = [...modules.values()].flatMap(({ providers }) => [...providers.keys()]);
+  return tokens.flatMap((token) => {
+    const key = typeof token === 'symbol' ? (Symbol.keyFor(token) ?? '') : '';
+    return key.startsWith(registrationPrefix) ? [key.slice(registrationPrefix.length)] : [];
+  });
+}
+
+const registrationPrefix = 'nestjs-locked.registration:';
 
 /** @throws TypeError, RangeError naming option, rule and value. */
 export function createRegistration(options: RedlockFactoryOptions): Registration {
   if (typeof options !== 'object' || (options as unknown) === null) {
     throw new TypeError(`Expected the options to be an object, got ${describe(options)}`);
   }
-  const { nodes, interceptor = true, httpStatus, reentrant = false, ...core } = options;
+  const { nodes, interceptor = true, httpStatus, reentrant = false, ...further } = options;
+  const { environment = systemEnvironment, ...core } = further;
   if (nodes !== undefined && !Array.isArray(nodes)) {
     throw new TypeError(`Expected nodes to be an array, got ${describe(nodes)}`);
   }
@@ -114,6 +134,7 @@ export function createRegistration(options: RedlockFactoryOptions): Registration
     isReentrant: checkReentrant(reentrant),
     hasInterceptor: interceptor,
     httpStatus: resolveHttpStatus(httpStatus),
+    environment: checkEnvironment(environment),
   });
 }
 
@@ -150,6 +171,13 @@ export function provideRegistration(
     return [useClass, { provide, inject: [useClass], useFactory: create }];
   }
   return [{ provide, inject: [useExisting ?? ''], useFactory: create }];
+}
+
+function checkEnvironment(environment: unknown): Environment {
+  const isMethod = (name: string): boolean =>
+    typeof Reflect.get(Object(environment) as object, name) === 'function';
+  if (Object.keys(systemEnvironment).every(isMethod)) return environment as Environment;
+  throw new TypeError(`Expected environment to be an Environment, got ${describe(environment)}`);
 }
 
 function checkBoolean(name: string, value: unknown): void {

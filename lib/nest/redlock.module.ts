@@ -138,7 +138,7 @@ class LockRuntime implements OnApplicationShutdown {
 
   static async start(
     name: string,
-    { nodes: inputs, core, isReentrant }: Registration,
+    { nodes: inputs, core, isReentrant, environment }: Registration,
     modules: ModulesContainer,
   ): Promise<LockRuntime> {
     assertRegisteredOnce(name, modules);
@@ -146,10 +146,11 @@ class LockRuntime implements OnApplicationShutdown {
     warnOfEvenCount(name, inputs?.length ?? 1);
     const observer = createObserver(name);
     const options = resolveOptions(core, inputs?.length ?? 1);
-    const nodes = createNodes(inputs, options, { observer });
+    const ports = { environment, observer };
+    const nodes = createNodes(inputs, options, ports);
     try {
       await nodes.whenReady(startTimeout);
-      return new LockRuntime(new Redlock(nodes.nodes, core, { observer }), nodes, isReentrant);
+      return new LockRuntime(new Redlock(nodes.nodes, core, ports), nodes, isReentrant);
     } catch (error) {
       await nodes.close();
       throw error;

@@ -1,13 +1,13 @@
 // What the library tells: Nest's Logger about nodes and lost locks, once for each change, and
 // diagnostics channels about everything, for metrics and tracing. Contention is not logged: it is
 // what locks are for.
-import { channel } from 'node:diagnostics_channel';
+import { channel, type Channel } from 'node:diagnostics_channel';
 
 import { Logger } from '@nestjs/common';
 
 import type { LossReason } from '../core/errors.js';
 import type { NodeStatus } from '../core/lock-node.js';
-import type { RedlockObserver } from '../core/observer.js';
+import type { RedlockObserver, RoundOperation } from '../core/observer.js';
 import type { Milliseconds } from '../core/units.js';
 
 /** Published on `nestjs-locked:acquire` for each call that got its lock, or did not. */
@@ -49,6 +49,19 @@ export interface LostMessage {
   readonly resources: readonly string[];
   readonly ownerId: string;
   readonly reason: LossReason;
+  /** From the acquisition to when the loss was noticed, in ms. */
+  readonly heldFor: Milliseconds;
+}
+
+/** Published on `nestjs-locked:round` each time all nodes were asked once and it was decided. */
+export interface RoundMessage {
+  readonly redlock: string;
+  readonly operation: RoundOperation;
+  readonly resources: readonly string[];
+  /** From the first byte to the decision, in ms. */
+  readonly duration: Milliseconds;
+  /** Whether a quorum of nodes granted what was asked. */
+  readonly isGranted: boolean;
 }
 
 /** Published on `nestjs-locked:node` for each change of a node. */
@@ -60,11 +73,22 @@ export interface NodeMessage {
   readonly isTrouble: boolean;
 }
 
-const channels = {
+/** What is published on which channel; each name follows `nestjs-locked:`. */
+export interface ChannelMessages {
+  readonly acquire: AcquireMessage;
+  readonly extend: ExtendMessage;
+  readonly release: ReleaseMessage;
+  readonly lost: LostMessage;
+  readonly round: RoundMessage;
+  readonly node: NodeMessage;
+}
+
+const channels: Readonly<Record<keyof ChannelMessages, Channel>> = {
   acquire: channel('nestjs-locked:acquire'),
   extend: channel('nestjs-locked:extend'),
   release: channel('nestjs-locked:release'),
   lost: channel('nestjs-locked:lost'),
+  round: channel('nestjs-locked:round'),
   node: channel('nestjs-locked:node'),
 };
 
@@ -102,12 +126,17 @@ export function createObserver(redlock: string): RedlockObserver {
       const message: ReleaseMessage = { redlock, resources, ownerId, heldFor };
       channels.release.publish(message);
     },
-    lost({ resources, ownerId }, reason) {
+    lost({ resources, ownerId }, reason, heldFor) {
       // Not which one: names of resources tell of users, and logs go far. The channel says it.
       redlockLogger.warn(`${prefix}Lost a lock: ${reason}. Which one is on nestjs-locked:lost`);
       if (!channels.lost.hasSubscribers) return;
-      const message: LostMessage = { redlock, resources, ownerId, reason };
+      const message: LostMessage = { redlock, resources, ownerId, reason, heldFor };
       channels.lost.publish(message);
+    },
+    roundDecided(operation, resources, duration, isGranted) {
+      if (!channels.round.hasSubscribers) return;
+      const message: RoundMessage = { redlock, operation, resources, duration, isGranted };
+      channels.round.publish(message);
     },
     nodeChanged(status, text, isTrouble) {
       const line = `${prefix}${status.name}: ${text}`;

@@ -18,6 +18,9 @@ import type {
 import type { Microseconds } from '../core/units.js';
 import { ExpiringMap } from './expiring-map.js';
 
+// Captured at load: fake timers in an application's tests must not hold back an answer.
+const { queueMicrotask } = globalThis;
+
 /** Somebody who is told of releases. */
 interface Ear {
   readonly world: World;

@@ -46,6 +46,11 @@ export class RedisBatch {
     this.#send = send;
   }
 
+  /** The connection that this tick's operations go to; null where there are none yet. */
+  get connection(): RedisConnection | null {
+    return this.#operations.length > 0 ? this.#connection : null;
+  }
+
   /** Sends an operation on `connection` when the tick has ended. */
   add(connection: RedisConnection, operation: Operation): void {
     // What was meant for another connection, or another world, goes first and by itself.

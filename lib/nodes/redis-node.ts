@@ -99,7 +99,7 @@ export class RedisNode implements LockNode {
   }
 
   release(request: ReleaseRequest, onAnswer: (answer: ReleaseAnswer) => void): void {
-    const connection = this.#link.usable();
+    const connection = this.#usable();
     if (connection === null) {
       this.#releases.add(request, null);
       this.#answerUnsent(onAnswer);
@@ -109,7 +109,7 @@ export class RedisNode implements LockNode {
   }
 
   inspect(world: World, resource: string, onAnswer: (answer: InspectAnswer) => void): void {
-    const connection = this.#link.usable();
+    const connection = this.#usable();
     if (connection === null) {
       this.#answerUnsent(onAnswer);
       return;
@@ -146,10 +146,15 @@ export class RedisNode implements LockNode {
     return this.#closing;
   }
 
+  // What was usable for the first operation of a tick is so for all of them.
+  #usable(): RedisConnection | null {
+    return this.#batch.connection ?? this.#link.usable();
+  }
+
   readonly #isReleased = ({ ownerId }: OwnerRequest): boolean => this.#releases.has(ownerId);
 
   #askForOwner(name: 'acquire' | 'extend', request: OwnerRequest, onReply: OnReply): void {
-    const connection = this.#link.usable();
+    const connection = this.#usable();
     if (connection === null) {
       this.#answerUnsent((failure) => onReply(failure, null));
       return;
@@ -183,7 +188,7 @@ export class RedisNode implements LockNode {
   }
 
   #sendRefused(): void {
-    const connection = this.#link.usable();
+    const connection = this.#usable();
     if (!this.#hasRefusedReleases || connection === null) return;
     this.#sendPending(connection);
   }

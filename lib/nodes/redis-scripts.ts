@@ -4,6 +4,7 @@
 // many in a loop. The order of writes matters: Redis refuses a script for want of memory, of
 // replicas or of the right to write only at its first write. That one is the lock's key, so a
 // refused acquisition leaves nothing behind; the certificate comes last.
+// The Lua has no comments: it travels in every bundle and to every server.
 // Numbers of microseconds travel and are stored as digits: `tostring` rounds to 14 of them.
 // eslint-disable-next-line no-restricted-imports -- a hash of constants, no randomness
 import { createHash } from 'node:crypto';
@@ -18,7 +19,7 @@ export interface RedisScript {
  * What every script begins with: the world's numbers and the node's time.
  * ARGV: S in ms, R in ms ('0': no fencing), M in ms (0: no quarantine), '1' for a persistent node.
  * KEYS: the certificate, then the keys of each operation: its locks, and with fencing as many
- * fence records.
+ * fence records. `lowestRefused`: the highest token that is too small for all of these records.
  */
 const WORLD = `
 local skew = tonumber(ARGV[1]) * 1000
@@ -35,7 +36,6 @@ end
 local now = 0
 if isFenced or quarantine > 0 then now = readClock() end
 
--- The highest token that is too small for all of these fence records.
 local function lowestRefused(first, last)
   local low = now - skew
   for i = first, last do
@@ -49,6 +49,8 @@ end
 /**
  * The birth certificate, PROTOCOL.md section 9: for how many µs the votes do not count yet, the
  * certificate to write if there is none that is valid, and whether INFO may be asked here.
+ * Without memory to write it the node has none, and stays quarantined: no error. `counted`: what
+ * a vote is worth while the node is, or is not, quarantined.
  */
 const CERTIFICATE = `
 local function readCertificate()
@@ -64,12 +66,10 @@ local function readCertificate()
   return math.max(0, quarantine - (now - birth)), nil, replid
 end
 
--- Without memory for it the node has no certificate, and stays quarantined: no error.
 local function writeCertificate(certificate)
   if certificate then redis.pcall('SET', KEYS[1], certificate) end
 end
 
--- What a vote is worth while the node is, or is not, quarantined.
 local function counted(uncounted, vote, figure)
   if vote == 'granted' and uncounted > 0 then
     return 'quarantined', math.ceil(uncounted / 1000)
@@ -117,8 +117,11 @@ local function acquire(first, count, owner, token, ttl)
 end
 `;
 
+/**
+ * `restore` creates a key that is gone. Memory may be full: then it stays gone, and the vote is
+ * the same.
+ */
 const EXTEND = `
--- Creates a key that is gone. Memory may be full: then it stays gone, and the vote is the same.
 local function restore(key, fence, owner, token, ttl)
   local answer = redis.pcall('SET', key, owner, 'PX', ttl)
   if not isFenced or answer.err then return end
@@ -146,9 +149,12 @@ local function extend(first, count, owner, token, ttl)
 end
 `;
 
+/**
+ * `wake` tells the processes that listen for these locks, and says how many they are. A user
+ * without the right to is heard by nobody: they poll. Where all keys were deleted the acquisition
+ * has been here, and its token is on record.
+ */
 const RELEASE = `
--- Tells the processes that listen for these locks, and says how many they are. A user without
--- the right to is heard by nobody: they poll.
 local function wake(first, last)
   local prefix, most = string.sub(KEYS[1], 1, -#'redlock:node' - 1), 0
   for i = first, last do
@@ -169,7 +175,6 @@ local function release(first, count, owner, token, wakes)
   end
   local listeners = 0
   if deleted > 0 and wakes == '1' then listeners = wake(first, last) end
-  -- All deleted: the acquisition has been here, and its token is on record.
   if deleted == count or not isFenced then return 'done', listeners end
   local proposed = tonumber(token)
   if lowestRefused(last + 1, last + count) < proposed and proposed <= now + skew then

@@ -36,7 +36,7 @@ describe('a free resource', () => {
     [5, 2],
   ])('of %i nodes is locked while %i are down', async (nodeCount, down) => {
     const { redlock, nodes, until } = setScene({ nodes: nodeCount });
-    for (const node of nodes.slice(0, down)) node.fail('down');
+    for (const node of nodes.slice(0, down)) node.refuse();
 
     const lock = await until(redlock.acquire('r', ttl, { wait: 0 }));
 
@@ -196,7 +196,7 @@ describe('a wait of 0', () => {
 
   it('gives that attempt the whole node timeout', async () => {
     const { redlock, nodes, until } = setScene();
-    for (const node of nodes) node.latency = { answer: 499 };
+    for (const node of nodes) node.delay({ answer: 499 });
 
     const lock = await until(redlock.acquire('r', ttl, { wait: 0 }));
 
@@ -274,7 +274,7 @@ describe('a taken resource', () => {
     const { redlock, nodes, rejection } = setScene({ nodes: 4 });
     nodes[0]?.occupy('r', 1_000);
     nodes[1]?.occupy('r', 1_000);
-    nodes[2]?.fail('down');
+    nodes[2]?.refuse();
 
     const error = await rejection(redlock.acquire('r', ttl, { wait: 0 }));
 
@@ -285,7 +285,7 @@ describe('a taken resource', () => {
     const { redlock, nodes, rejection } = setScene();
     for (const node of nodes) {
       node.occupy('r', 60_000);
-      node.latency = { request: 5, answer: 5 };
+      node.delay({ request: 5, answer: 5 });
     }
     const retryDelay = { min: 30, max: 30 };
 
@@ -322,7 +322,7 @@ describe('the delay between two attempts', () => {
 describe("the keys of a client's own earlier attempt", () => {
   it('do not vote its next one down: 4 of 5 nodes free at the second attempt are enough', async () => {
     const { environment, redlock, nodes, node, observer, until } = setScene({ nodes: 5 });
-    for (const each of nodes) each.latency = { request: 3, answer: 3 };
+    for (const each of nodes) each.delay({ request: 3, answer: 3 });
     for (const index of [0, 1, 2]) node(index).occupy('r', 60_000);
     const call = redlock.acquire('r', ttl, { retryDelay: { min: 1, max: 1 } });
     await environment.advance(4);
@@ -342,7 +342,7 @@ describe('a split vote', () => {
       const { environment, redlock, otherProcess, nodes, until } = setScene({ seed });
       const clients = [redlock, otherProcess(), otherProcess()];
       nodes.forEach((node, index) => {
-        node.latency = { request: 1 + index, answer: 1 };
+        node.delay({ request: 1 + index, answer: 1 });
       });
       const startedAt = environment.now();
 
@@ -359,7 +359,7 @@ describe('a split vote', () => {
 describe('a lock whose answers came after its ttl', () => {
   it('is refused as expired, and undone', async () => {
     const { environment, redlock, nodes, owners, until } = setScene();
-    for (const node of nodes) node.latency = { answer: 1 };
+    for (const node of nodes) node.delay({ answer: 1 });
     const call = reasonOf(redlock.acquire('r', 1_000, { wait: 0 }));
     await environment.settle();
     environment.block(1_500);
@@ -377,7 +377,7 @@ describe('a lock whose answers came after its ttl', () => {
 describe('too few nodes', () => {
   it('are told with what each of them said', async () => {
     const { redlock, node, rejection } = setScene();
-    node(0).fail('down');
+    node(0).refuse();
     node(1).fail('answerOdd', 'acquire');
 
     const error = expectInstance(
@@ -399,8 +399,8 @@ describe('too few nodes', () => {
 
   it('are waited for: one that comes back in time gives the lock', async () => {
     const { environment, redlock, node, until } = setScene();
-    node(0).fail('down');
-    node(1).fail('down');
+    node(0).refuse();
+    node(1).refuse();
     const call = redlock.acquire('r', ttl);
     await environment.advance(1_000);
 
@@ -426,8 +426,8 @@ describe('too few nodes', () => {
 
   it('because of a wrong password reject at once, not after `wait`', async () => {
     const { environment, redlock, node, rejection } = setScene();
-    node(0).fail('refused');
-    node(1).fail('refused');
+    node(0).fail('misconfigured');
+    node(1).fail('misconfigured');
     const startedAt = environment.now();
 
     const error = expectInstance(await rejection(redlock.acquire('r', ttl)), NoQuorumError);
@@ -442,7 +442,7 @@ describe('too few nodes', () => {
 describe('one hung node of three', () => {
   it('neither slows an acquisition nor stretches its wait', async () => {
     const { environment, redlock, otherProcess, node, rejection, until } = setScene();
-    node(0).freeze();
+    node(0).hang();
     const startedAt = environment.now();
 
     const lock = await until(otherProcess().acquire('r', 30_000));
@@ -456,12 +456,12 @@ describe('one hung node of three', () => {
 
   it('keeps no key of a failed call once it runs again', async () => {
     const { environment, redlock, node, rejection } = setScene();
-    node(0).freeze();
+    node(0).hang();
     node(1).occupy('r', 60_000);
     node(2).occupy('r', 60_000);
     await rejection(redlock.acquire('r', ttl, { wait: 1_000 }));
 
-    node(0).thaw();
+    node(0).heal();
     await environment.settle();
 
     expect(await node(0).ownerOf('r')).toBeNull();
@@ -512,7 +512,7 @@ describe("the caller's abort signal", () => {
 
   it('ends an attempt under way and leaves no key', async () => {
     const { redlock, environment, nodes, owners, until } = setScene();
-    for (const node of nodes) node.latency = { request: 5, answer: 5 };
+    for (const node of nodes) node.delay({ request: 5, answer: 5 });
     const controller = new AbortController();
     const call = reasonOf(redlock.acquire('r', ttl, { signal: controller.signal }));
     await environment.advance(7);
@@ -597,7 +597,7 @@ describe('tryAcquire', () => {
 
   it('throws at once when there is no quorum', async () => {
     const { environment, redlock, nodes, rejection } = setScene();
-    for (const node of nodes) node.fail('down');
+    for (const node of nodes) node.refuse();
     const startedAt = environment.now();
 
     const error = await rejection(redlock.tryAcquire('r', ttl));

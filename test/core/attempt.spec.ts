@@ -5,7 +5,7 @@ import { TokenSource } from '../../lib/core/fencing.js';
 import { silentObserver } from '../../lib/core/observer.js';
 import { resolveOptions } from '../../lib/core/options.js';
 import { majorityOf } from '../../lib/core/quorum.js';
-import { FaultyNode } from '../support/faulty-node.js';
+import { TestNode } from '../support/test-node.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
 import type { AttemptResult } from '../../lib/core/attempt.js';
 import type { Ensemble } from '../../lib/core/ensemble.js';
@@ -36,7 +36,7 @@ const fewBehaviours: readonly Behaviour[] = [
 
 interface Trial {
   readonly environment: SimulatedEnvironment;
-  readonly nodes: readonly FaultyNode[];
+  readonly nodes: readonly TestNode[];
   readonly attempt: Attempt;
   readonly onSettled: jest.Mock<(result: AttemptResult) => void>;
   result(): AttemptResult | undefined;
@@ -47,7 +47,7 @@ function prepare(nodeCount: number): Trial {
   const environment = new SimulatedEnvironment();
   const nodes = Array.from(
     { length: nodeCount },
-    (_, index) => new FaultyNode(environment, `node-${index}`),
+    (_, index) => new TestNode(environment, `node-${index}`),
   );
   const options = resolveOptions({}, nodeCount);
   const ensemble: Ensemble = {
@@ -76,7 +76,7 @@ function prepare(nodeCount: number): Trial {
   };
 }
 
-function arrange(trial: Trial, node: FaultyNode, behaviour: Behaviour): void {
+function arrange(trial: Trial, node: TestNode, behaviour: Behaviour): void {
   const { world } = resolveOptions({}, trial.nodes.length);
   if (behaviour === 'is taken') node.occupy('r', 60_000);
   if (behaviour === 'is stale') {
@@ -84,7 +84,7 @@ function arrange(trial: Trial, node: FaultyNode, behaviour: Behaviour): void {
     node.recordToken(world, 'r', Math.floor(later));
   }
   if (behaviour === 'is quarantined') node.fail('quarantined');
-  if (behaviour === 'is down') node.fail('down', 'acquire');
+  if (behaviour === 'is down') node.refuse('acquire');
   if (behaviour === 'loses the answer') node.fail('answerLost', 'acquire');
 }
 
@@ -106,7 +106,7 @@ async function play(cast: readonly Behaviour[], delays: readonly number[]): Prom
     const node = trial.nodes[index];
     if (node === undefined) return;
     arrange(trial, node, behaviour);
-    node.latency = { answer: delays[index] ?? 0 };
+    node.delay({ answer: delays[index] ?? 0 });
   });
   trial.attempt.start(timeout);
   await trial.environment.advance(timeout);
@@ -140,7 +140,7 @@ describe('a tied vote, and every other', () => {
 describe('one hung node of three', () => {
   it('does not slow an attempt down: it ends with the answers of the majority', async () => {
     const trial = prepare(3);
-    trial.nodes[0]?.freeze();
+    trial.nodes[0]?.hang();
 
     trial.attempt.start(timeout);
     await trial.environment.settle();
@@ -150,7 +150,7 @@ describe('one hung node of three', () => {
 
   it('ends a vote that it would decide after the node timeout', async () => {
     const trial = prepare(3);
-    trial.nodes[0]?.freeze();
+    trial.nodes[0]?.hang();
     trial.nodes[1]?.occupy('r', 60_000);
 
     trial.attempt.start(timeout);
@@ -166,7 +166,7 @@ describe('one hung node of three', () => {
 describe('a quorum that comes too late', () => {
   it('is refused although nobody else holds the lock, and undone', async () => {
     const trial = prepare(3);
-    for (const node of trial.nodes) node.latency = { answer: 1 };
+    for (const node of trial.nodes) node.delay({ answer: 1 });
 
     trial.attempt.start(timeout);
     await trial.environment.settle();
@@ -179,7 +179,7 @@ describe('a quorum that comes too late', () => {
 
   it('is granted up to half a ttl before the end of its validity', async () => {
     const trial = prepare(3);
-    for (const node of trial.nodes) node.latency = { answer: 1 };
+    for (const node of trial.nodes) node.delay({ answer: 1 });
 
     trial.attempt.start(timeout);
     await trial.environment.settle();
@@ -193,13 +193,13 @@ describe('a quorum that comes too late', () => {
 describe('after a failed attempt', () => {
   it('the nodes that did not answer are undone too, when they run again', async () => {
     const trial = prepare(3);
-    trial.nodes[0]?.freeze();
+    trial.nodes[0]?.hang();
     trial.nodes[1]?.occupy('r', 60_000);
     trial.nodes[2]?.occupy('r', 60_000);
 
     trial.attempt.start(timeout);
     await trial.environment.advance(timeout);
-    trial.nodes[0]?.thaw();
+    trial.nodes[0]?.heal();
     await trial.environment.settle();
 
     expect(trial.result()?.verdict).toBe('taken');
@@ -210,7 +210,7 @@ describe('after a failed attempt', () => {
     const trial = prepare(3);
     for (const node of trial.nodes.slice(1)) node.occupy('r', 60_000);
     const [late] = trial.nodes;
-    if (late !== undefined) late.latency = { answer: 50 };
+    if (late !== undefined) late.delay({ answer: 50 });
 
     trial.attempt.start(timeout);
     await trial.environment.advance(100);
@@ -222,7 +222,7 @@ describe('after a failed attempt', () => {
     const trial = prepare(3);
     for (const node of trial.nodes) node.occupy('r', 60_000);
     const [late] = trial.nodes;
-    if (late !== undefined) late.latency = { answer: 50 };
+    if (late !== undefined) late.delay({ answer: 50 });
 
     trial.attempt.start(timeout);
     await trial.environment.advance(100);
@@ -232,7 +232,7 @@ describe('after a failed attempt', () => {
 
   it('late grants never make it a success', async () => {
     const trial = prepare(3);
-    for (const node of trial.nodes) node.latency = { answer: timeout + 100 };
+    for (const node of trial.nodes) node.delay({ answer: timeout + 100 });
 
     trial.attempt.start(timeout);
     await trial.environment.advance(2 * timeout);
@@ -244,7 +244,7 @@ describe('after a failed attempt', () => {
 
   it('a node that was never reached is asked to release as well', async () => {
     const trial = prepare(3);
-    for (const node of trial.nodes) node.fail('down', 'acquire');
+    for (const node of trial.nodes) node.refuse('acquire');
 
     trial.attempt.start(timeout);
     await trial.environment.settle();
@@ -257,8 +257,8 @@ describe('an answer that arrives twice', () => {
   it('counts once: one grant of three nodes is no quorum', async () => {
     const trial = prepare(3);
     trial.nodes[0]?.fail('answerDoubled', 'acquire');
-    trial.nodes[1]?.freeze();
-    trial.nodes[2]?.freeze();
+    trial.nodes[1]?.hang();
+    trial.nodes[2]?.hang();
 
     trial.attempt.start(timeout);
     await trial.environment.advance(timeout);
@@ -270,7 +270,7 @@ describe('an answer that arrives twice', () => {
 describe('an attempt', () => {
   it('that is cancelled leaves no key', async () => {
     const trial = prepare(3);
-    for (const node of trial.nodes) node.latency = { request: 5, answer: 5 };
+    for (const node of trial.nodes) node.delay({ request: 5, answer: 5 });
     trial.attempt.start(timeout);
     await trial.environment.advance(7);
 
@@ -287,7 +287,7 @@ describe('an attempt', () => {
     won.attempt.start(timeout);
     await won.environment.settle();
     const lost = prepare(3);
-    for (const node of lost.nodes) node.fail('down');
+    for (const node of lost.nodes) node.refuse();
     lost.attempt.start(timeout);
     await lost.environment.settle();
 
@@ -303,9 +303,9 @@ describe('an attempt', () => {
 
   it('tells what each node had said when it failed', async () => {
     const trial = prepare(3);
-    trial.nodes[0]?.fail('refused', 'acquire');
-    trial.nodes[1]?.fail('refused', 'acquire');
-    trial.nodes[2]?.freeze();
+    trial.nodes[0]?.fail('misconfigured', 'acquire');
+    trial.nodes[1]?.fail('misconfigured', 'acquire');
+    trial.nodes[2]?.hang();
 
     trial.attempt.start(timeout);
     await trial.environment.settle();
@@ -367,12 +367,12 @@ describe('an attempt with a tie-breaker', () => {
 
   it('ends at its timeout when that node is silent, and is undone there when it speaks', async () => {
     const trial = prepare(3);
-    trial.nodes[0]?.freeze();
+    trial.nodes[0]?.hang();
 
     trial.attempt.start(timeout, 0);
     await trial.environment.advance(timeout);
     const result = trial.result();
-    trial.nodes[0]?.thaw();
+    trial.nodes[0]?.heal();
     await trial.environment.settle();
 
     expect(result?.verdict).toBe('noQuorum');
@@ -382,7 +382,7 @@ describe('an attempt with a tie-breaker', () => {
 
   it('counts the validity from before it asked that node', async () => {
     const trial = prepare(3);
-    for (const node of trial.nodes) node.latency = { request: 50, answer: 50 };
+    for (const node of trial.nodes) node.delay({ request: 50, answer: 50 });
 
     trial.attempt.start(timeout, 0);
     await trial.environment.advance(250);
@@ -401,7 +401,7 @@ describe('the undo of an attempt', () => {
     const trial = prepare(3);
     for (const node of trial.nodes.slice(1)) {
       if (kind === 'taken') node.occupy('r', 60_000);
-      else node.fail('down', 'acquire');
+      else node.refuse('acquire');
     }
 
     trial.attempt.start(timeout);

@@ -48,7 +48,7 @@ describe('a shutdown', () => {
 
   it('leaves no key of an attempt under way', async () => {
     const { environment, redlock, nodes, owners, until } = setScene();
-    for (const node of nodes) node.latency = { request: 5, answer: 5 };
+    for (const node of nodes) node.delay({ request: 5, answer: 5 });
     const call = reasonOf(redlock.acquire('r', ttl));
     await environment.advance(7);
 
@@ -221,7 +221,7 @@ describe('a shutdown while `holdAtLeast` keeps a resource', () => {
   it('gives up on nodes that hang after one node timeout', async () => {
     const { environment, redlock, nodes, until } = setScene();
     await until(redlock.using('r', { ttl: 2_000, holdAtLeast: 20_000 }, () => 1));
-    for (const node of nodes) node.freeze();
+    for (const node of nodes) node.hang();
 
     await until(redlock.close(), 502);
 
@@ -236,7 +236,7 @@ describe('a shutdown while `holdAtLeast` keeps a resource', () => {
     await environment.advance(length);
     body.resolve();
     await environment.settle();
-    for (const node of nodes) node.latency = { request: 50 };
+    for (const node of nodes) node.delay({ request: 50 });
     await environment.advance(5_000 - 2 * length);
 
     await until(redlock.close());
@@ -260,8 +260,8 @@ describe('a lock that was acquired by hand and lost', () => {
   it('may be released later, which deletes what is left of it', async () => {
     const { environment, redlock, node, owners, until } = setScene();
     const lock = await until(redlock.acquire('r', ttl, { watchdog: true }));
-    node(0).loseKeys();
-    node(1).loseKeys();
+    node(0).restart();
+    node(1).restart();
     await environment.advance(ttl / 2);
     const left = await owners();
 

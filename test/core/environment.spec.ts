@@ -1,6 +1,6 @@
 import { describe, expect, it, jest } from '@jest/globals';
 
-import { systemEnvironment } from '../../lib/core/environment.js';
+import { systemEnvironment, toIsoTime } from '../../lib/core/environment.js';
 import { silentObserver } from '../../lib/core/observer.js';
 
 describe("the process's own environment", () => {
@@ -14,6 +14,10 @@ describe("the process's own environment", () => {
 
   it('has the wall clock', () => {
     expect(Math.abs(systemEnvironment.wallClock() - Date.now())).toBeLessThan(60_000);
+  });
+
+  it('writes a moment of the wall clock for people', () => {
+    expect(toIsoTime(1_767_225_600_000)).toBe('2026-01-01T00:00:00.000Z');
   });
 
   it.each([true, false])(

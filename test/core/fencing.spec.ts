@@ -204,7 +204,7 @@ describe("a client's wall clock", () => {
     'that is %d ms off gets the lock also with `wait: 0` over a real network',
     async (offset) => {
       const { environment, nodes, until } = setScene();
-      for (const node of nodes) node.latency = { request: 3, answer: 3 };
+      for (const node of nodes) node.delay({ request: 3, answer: 3 });
       const redlock = new Redlock(nodes, {}, { environment: client(environment, offset) });
 
       const outcome = await until(
@@ -255,7 +255,7 @@ describe('nodes whose clocks differ', () => {
 
   it('and of which one has never answered are told with a question mark', async () => {
     const { redlock, node, rejection } = setScene({ clockOffsets: [0, 10_000, 0] });
-    node(2).fail('down');
+    node(2).refuse();
 
     const error = expectInstance(
       await rejection(redlock.acquire('r', ttl, { wait: 0 })),

@@ -41,7 +41,7 @@ describe('inspect', () => {
 
     const state = await until(redlock.inspect('r'));
 
-    expect(state).toMatchObject({ state: 'held', ownerId: 'someone else', remaining: 2_000 });
+    expect(state).toMatchObject({ state: 'held', ownerId: 'another client', remaining: 2_000 });
     expect(state.nodes.map(({ remaining }) => remaining)).toEqual([1_000, 2_000, 3_000]);
   });
 
@@ -62,7 +62,7 @@ describe('inspect', () => {
 
     const state = await until(redlock.inspect('r'));
 
-    expect(state).toMatchObject({ state: 'held', ownerId: 'someone else' });
+    expect(state).toMatchObject({ state: 'held', ownerId: 'another client' });
   });
 
   it('cannot tell while contenders split the vote', async () => {
@@ -78,8 +78,8 @@ describe('inspect', () => {
 
   it('answers after one node timeout when nodes hang, and says which', async () => {
     const { redlock, environment, node, until } = setScene();
-    node(0).freeze();
-    node(1).fail('down');
+    node(0).hang();
+    node(1).refuse();
     const startedAt = environment.now();
 
     const state = await until(redlock.inspect('r'));
@@ -95,10 +95,10 @@ describe('inspect', () => {
 
   it('is not changed by answers that come later', async () => {
     const { redlock, environment, node, until } = setScene();
-    node(0).freeze();
+    node(0).hang();
     const state = await until(redlock.inspect('r'));
 
-    node(0).thaw();
+    node(0).heal();
     await environment.advance(10);
 
     expect(state.nodes[0]?.state).toBe('unknown');

@@ -156,7 +156,7 @@ describe('an event loop that was blocked for longer than the ttl', () => {
     const { environment, redlock, nodes, until } = setScene({ nodes: 1 });
     const lock = await until(redlock.acquire('r', ttl));
     await environment.advance(5_000);
-    for (const node of nodes) node.latency = { answer: 10 };
+    for (const node of nodes) node.delay({ answer: 10 });
     const extension = reasonOf(lock.extend());
     await environment.settle();
 
@@ -250,8 +250,8 @@ describe('the signal of a lock', () => {
     const { environment, redlock, owners, node, until } = setScene();
     const lock = await until(redlock.acquire('r', ttl, { watchdog: true }));
     lock.signal.addEventListener('abort', () => void lock.release());
-    node(0).loseKeys();
-    node(1).loseKeys();
+    node(0).restart();
+    node(1).restart();
 
     await environment.advance(ttl / 3 + 10);
 
@@ -302,7 +302,7 @@ describe('a wall clock', () => {
     const error = thrownBy(() => lock.assertHeld());
     expect(error.reason).toBe('suspended');
     expect(error.message).toMatch(/the machine was suspended, or its wall clock was set forward/);
-    expect(observer.lost).toHaveBeenCalledWith(lock, 'suspended');
+    expect(observer.lost).toHaveBeenCalledWith(lock, 'suspended', expect.any(Number));
   });
 });
 
@@ -350,7 +350,7 @@ describe('a machine that was suspended', () => {
 
   it('between the requests and the answers gets no lock', async () => {
     const { environment, redlock, nodes, observer } = setScene();
-    for (const node of nodes) node.latency = { answer: 10 };
+    for (const node of nodes) node.delay({ answer: 10 });
     const body = jest.fn();
     const call = redlock.using('r', { ttl, wait: 0 }, body).catch((error: unknown) => error);
     await environment.advance(5);
@@ -388,10 +388,10 @@ describe('a lost lock', () => {
   it('tells in its error what the nodes had said', async () => {
     const { environment, redlock, node, until } = setScene();
     const lock = await until(redlock.acquire('r', ttl, { watchdog: true }));
-    node(0).loseKeys();
-    node(1).loseKeys();
+    node(0).restart();
+    node(1).restart();
     node(1).occupy('r', 60_000);
-    node(2).fail('down');
+    node(2).refuse();
 
     await environment.advance(ttl / 3 + 10);
 

@@ -236,7 +236,7 @@ describe('a lock that is lost while its body runs', () => {
     const body = deferred<string>();
     const call = reasonOf(redlock.using('r', ttl, () => body.promise));
     await environment.settle();
-    for (const node of nodes) node.loseKeys();
+    for (const node of nodes) node.restart();
     await environment.advance(ttl / 2);
 
     body.resolve('half done');
@@ -260,7 +260,7 @@ describe('a lock that is lost while its body runs', () => {
       }),
     );
     await environment.settle();
-    for (const node of nodes) node.loseKeys();
+    for (const node of nodes) node.restart();
 
     await environment.advance(ttl / 2);
 
@@ -395,7 +395,7 @@ describe('holdAtLeast', () => {
   it('whose keys are lost meanwhile is told as lost, once', async () => {
     const { environment, redlock, nodes, observer, until } = setScene();
     await until(redlock.using('r', options, () => 1));
-    for (const node of nodes) node.loseKeys();
+    for (const node of nodes) node.restart();
 
     await environment.advance(61_000);
 
@@ -410,7 +410,14 @@ describe('no unhandled rejection', () => {
   beforeEach(() => void process.on('unhandledRejection', onUnhandled));
   afterEach(() => void process.off('unhandledRejection', onUnhandled));
 
-  it.each(['down', 'requestLost', 'answerLost', 'answerOdd', 'refused', 'quarantined'] as const)(
+  it.each([
+    'down',
+    'requestLost',
+    'answerLost',
+    'answerOdd',
+    'misconfigured',
+    'quarantined',
+  ] as const)(
     'comes of nodes that all fail (%s) while locks are held, extended, awaited and released',
     async (kind) => {
       const { environment, redlock, nodes, until } = setScene();
@@ -468,7 +475,7 @@ describe('many processes under random faults', () => {
     const tokens: number[] = [];
     let holder: Lock | null = null;
     let overlaps = 0;
-    for (const each of nodes) each.latency = { request: 1, answer: 2 };
+    for (const each of nodes) each.delay({ request: 1, answer: 2 });
 
     const run = async (process: Redlock): Promise<void> => {
       for (let round = 0; round < 10; round += 1) {

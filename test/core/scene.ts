@@ -2,7 +2,7 @@
 import { jest } from '@jest/globals';
 
 import { Redlock } from '../../lib/core/redlock.js';
-import { FaultyNode } from '../support/faulty-node.js';
+import { TestNode } from '../support/test-node.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
 import type { RedlockObserver } from '../../lib/core/observer.js';
 import type { RedlockOptions } from '../../lib/core/options.js';
@@ -18,11 +18,11 @@ export interface SceneOptions {
 
 export interface Scene {
   readonly environment: SimulatedEnvironment;
-  readonly nodes: readonly FaultyNode[];
+  readonly nodes: readonly TestNode[];
   readonly redlock: Redlock;
   readonly observer: jest.Mocked<RedlockObserver>;
   /** The node with this index. */
-  node(index: number): FaultyNode;
+  node(index: number): TestNode;
   /** Another process with the same nodes. */
   otherProcess(options?: RedlockOptions): Redlock;
   /** Each node's owner of a resource. */
@@ -38,10 +38,10 @@ export function setScene(wishes: SceneOptions = {}): Scene {
   const environment = new SimulatedEnvironment({ seed: wishes.seed ?? 1 });
   const nodes = Array.from(
     { length: wishes.nodes ?? 3 },
-    (_, index) => new FaultyNode(environment, `node-${index}`, wishes.clockOffsets?.[index] ?? 0),
+    (_, index) => new TestNode(environment, `node-${index}`, wishes.clockOffsets?.[index] ?? 0),
   );
   const observer = recordingObserver();
-  const node = (index: number): FaultyNode => {
+  const node = (index: number): TestNode => {
     const found = nodes[index];
     if (found === undefined) throw new Error(`There is no node ${index}`);
     return found;
@@ -80,6 +80,7 @@ function recordingObserver(): jest.Mocked<RedlockObserver> {
     extended: jest.fn(),
     released: jest.fn(),
     lost: jest.fn(),
+    roundDecided: jest.fn(),
     nodeChanged: jest.fn(),
   };
 }

@@ -5,12 +5,12 @@ import { silentObserver } from '../../lib/core/observer.js';
 import { resolveOptions } from '../../lib/core/options.js';
 import { Waiter } from '../../lib/core/waiter.js';
 import { WaitingRoom } from '../../lib/core/waiting.js';
-import { FaultyNode } from '../support/faulty-node.js';
+import { TestNode } from '../support/test-node.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
 
 function setUp() {
   const environment = new SimulatedEnvironment();
-  const nodes = [0, 1, 2].map((index) => new FaultyNode(environment, `node-${index}`));
+  const nodes = [0, 1, 2].map((index) => new TestNode(environment, `node-${index}`));
   const waitingRoom = new WaitingRoom({
     nodes,
     quorum: majorityOf(nodes.length),

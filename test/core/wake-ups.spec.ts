@@ -5,13 +5,13 @@ import { describe, expect, it } from '@jest/globals';
 import { LockTakenError } from '../../lib/core/errors.js';
 import { deferred, expectInstance, reasonOf, setScene } from './scene.js';
 import type { Redlock } from '../../lib/core/redlock.js';
-import type { FaultyNode } from '../support/faulty-node.js';
+import type { TestNode } from '../support/test-node.js';
 import type { Scene } from './scene.js';
 
 const ttl = 10_000;
 
 /** How often all nodes were asked for something. */
-function count(nodes: readonly FaultyNode[], operation: 'acquire' | 'release'): number {
+function count(nodes: readonly TestNode[], operation: 'acquire' | 'release'): number {
   return nodes.reduce((sum, node) => sum + node.count(operation), 0);
 }
 
@@ -26,7 +26,7 @@ async function waitForAnother(scene: Scene, wait = 60_000) {
 describe('a release in another process', () => {
   it('wakes a waiting call at once', async () => {
     const scene = setScene();
-    for (const node of scene.nodes) node.latency = { request: 0.25, answer: 0.25 };
+    for (const node of scene.nodes) node.delay({ request: 0.25, answer: 0.25 });
     const { lock, waiting } = await waitForAnother(scene);
     const before = scene.environment.now();
 
@@ -38,7 +38,7 @@ describe('a release in another process', () => {
 
   it('is heard when it comes between an attempt and the subscription', async () => {
     const scene = setScene();
-    for (const node of scene.nodes) node.latency = { request: 1, answer: 1 };
+    for (const node of scene.nodes) node.delay({ request: 1, answer: 1 });
     const lock = await scene.until(scene.otherProcess().acquire('r', 30_000));
     const waiting = scene.redlock.acquire('r', ttl);
     // The attempt was refused; the subscriptions are under way.
@@ -52,8 +52,8 @@ describe('a release in another process', () => {
   });
 
   it.each([
-    ['is lost', 61, (node: FaultyNode) => (node.isDeaf = true)],
-    ['comes twice from a node', 61, (node: FaultyNode) => node.forgeWakeUp('r')],
+    ['is lost', 61, (node: TestNode) => (node.isDeaf = true)],
+    ['comes twice from a node', 61, (node: TestNode) => node.forgeWakeUp('r')],
   ])('whose wake-up %s delays the next by no more than a poll', async (_, limit, disturb) => {
     const scene = setScene();
     const { lock, waiting } = await waitForAnother(scene);
@@ -81,7 +81,7 @@ describe('a release in another process', () => {
   it('wakes while a minority of the nodes is deaf or down', async () => {
     const scene = setScene({ nodes: 5 });
     scene.node(0).isDeaf = true;
-    scene.node(1).fail('down');
+    scene.node(1).refuse();
     const { lock, waiting } = await waitForAnother(scene);
     const before = scene.environment.now();
 
@@ -185,7 +185,7 @@ describe('calls of one process for one resource', () => {
 
   it('hand the lock on: one acquisition and one release each, in the order of the calls', async () => {
     const scene = setScene();
-    for (const node of scene.nodes) node.latency = { request: 0.2, answer: 0.2 };
+    for (const node of scene.nodes) node.delay({ request: 0.2, answer: 0.2 });
     const names = Array.from({ length: 20 }, (_, index) => `${index}`);
     const order: string[] = [];
 
@@ -229,7 +229,7 @@ describe('calls of one process for one resource', () => {
 
   it('let another process go first after 16 hand-overs', async () => {
     const scene = setScene();
-    for (const node of scene.nodes) node.latency = { request: 0.2, answer: 0.2 };
+    for (const node of scene.nodes) node.delay({ request: 0.2, answer: 0.2 });
     const order: string[] = [];
     const other = scene.otherProcess();
 
@@ -248,7 +248,7 @@ describe('calls of one process for one resource', () => {
 
   it('do not starve another process by taking the lock again and again', async () => {
     const scene = setScene();
-    for (const node of scene.nodes) node.latency = { request: 0.2, answer: 0.2 };
+    for (const node of scene.nodes) node.delay({ request: 0.2, answer: 0.2 });
     const order: string[] = [];
     const loop = async (process: Redlock, name: string): Promise<void> => {
       for (let round = 0; round < 30; round += 1) await work(scene, process, name, order);
@@ -269,7 +269,7 @@ describe('calls of one process for one resource', () => {
     const order: string[] = [];
     const next = work(scene, scene.redlock, 'next', order);
     for (const node of scene.nodes) {
-      node.loseKeys();
+      node.restart();
       node.occupy('r', 2_000);
     }
 
@@ -282,7 +282,7 @@ describe('calls of one process for one resource', () => {
 
   it('tell others when the one whose turn it was gives it up', async () => {
     const scene = setScene();
-    for (const node of scene.nodes) node.latency = { request: 1, answer: 1 };
+    for (const node of scene.nodes) node.delay({ request: 1, answer: 1 });
     const lock = await scene.until(scene.redlock.acquire('r', ttl));
     const controller = new AbortController();
     const own = reasonOf(

@@ -44,6 +44,38 @@ describe('the watchdog', () => {
     expect(many.filter(({ onDue }) => onDue.mock.calls.length > 0)).toEqual([]);
   });
 
+  it('spreads locks that are due together: at most 128 in 5 ms, none late, none in half the time', async () => {
+    const { environment, watchdog } = setUp();
+    const calledAt: number[] = [];
+    const crowd = Array.from({ length: 1_000 }, () => ({
+      onDue: () => void calledAt.push(environment.now()),
+    }));
+
+    for (const each of crowd) watchdog.watch(each, 2_000);
+    await environment.advance(1_000);
+
+    const perSlot = new Map<number, number>();
+    for (const at of calledAt) perSlot.set(at, (perSlot.get(at) ?? 0) + 1);
+    expect(calledAt).toHaveLength(1_000);
+    expect([...perSlot.values()]).toEqual([104, 128, 128, 128, 128, 128, 128, 128]);
+    expect(Math.max(...calledAt)).toBe(2_000);
+    expect(Math.min(...calledAt)).toBe(1_965);
+  });
+
+  it('extends a crowd together rather than late, where there is no time to spread it', async () => {
+    const { environment, watchdog } = setUp();
+    const calledAt: number[] = [];
+
+    for (let count = 0; count < 1_000; count += 1) {
+      watchdog.watch({ onDue: () => void calledAt.push(environment.now()) }, 1_020);
+    }
+    await environment.advance(100);
+
+    expect(calledAt).toHaveLength(1_000);
+    expect(Math.min(...calledAt)).toBeGreaterThanOrEqual(1_010);
+    expect(Math.max(...calledAt)).toBe(1_020);
+  });
+
   it('never keeps a process alive', () => {
     const { environment, watchdog } = setUp();
 

@@ -14,7 +14,7 @@ import { currentLock, Locked, LockTakenError, RedlockService, type Lock } from '
 import { concat, from, lastValueFrom, Observable, of, Subject, toArray } from 'rxjs';
 
 import { startModule } from './support/applications.js';
-import { breakableNodes } from './support/breakable-node.js';
+import { faultyNodes } from './support/faulty-nodes.js';
 import { aborted, Gate, rejection, turn } from './support/events.js';
 
 const source = { values: new Subject<number>(), subscriptions: 0 };
@@ -136,7 +136,7 @@ class Feeds {
 async function start() {
   source.values = new Subject();
   source.subscriptions = 0;
-  const nodes = breakableNodes();
+  const nodes = faultyNodes();
   const module = await startModule(
     { providers: [Feeds] },
     { ttl: 1_000, shutdownTimeout: 50 },
@@ -153,7 +153,7 @@ async function start() {
       await lock.release();
     },
     loseLock: () => {
-      for (const node of nodes) node.isForgetful = true;
+      for (const node of nodes) node.lose();
     },
   };
 }

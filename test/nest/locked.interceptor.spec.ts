@@ -40,7 +40,7 @@ import { catchError, concatMap, defer, map, Observable, of, Subject, timer } fro
 import { mergeMap, raceWith, retry } from 'rxjs/operators';
 
 import { startServer, threeNodes } from './support/applications.js';
-import { breakableNodes } from './support/breakable-node.js';
+import { faultyNodes } from './support/faulty-nodes.js';
 import { Gate, rejection, turn } from './support/events.js';
 
 interface Request {
@@ -603,13 +603,13 @@ describe('an application with several lock domains', () => {
 
 describe('a @Locked endpoint whose lock is lost', () => {
   it('answers 500 although the handler succeeded, as its result is in doubt', async () => {
-    const nodes = breakableNodes();
+    const nodes = faultyNodes();
     @Controller()
     class Losing {
       @Get()
       @Locked('lost', 200)
       async run(): Promise<string> {
-        for (const node of nodes) node.isForgetful = true;
+        for (const node of nodes) node.lose();
         const lock = currentLock();
         await new Promise((resolve) => lock?.signal.addEventListener('abort', resolve));
         return 'too late';

@@ -17,7 +17,7 @@ import {
 } from 'nestjs-locked';
 
 import { afterTest, Log, startPlain, threeNodes } from './support/applications.js';
-import { breakableNodes } from './support/breakable-node.js';
+import { faultyNodes } from './support/faulty-nodes.js';
 import { aborted, Gate, rejection, thrown, turn } from './support/events.js';
 
 async function quorumOf(imports: NonNullable<Parameters<typeof startPlain>[0]['imports']>) {
@@ -240,8 +240,8 @@ describe('RedlockModule given bad input', () => {
   });
 
   it('starts over nodes that are merely down', async () => {
-    const nodes = breakableNodes();
-    for (const node of nodes) node.isDown = true;
+    const nodes = faultyNodes();
+    for (const node of nodes) node.refuse();
     const imports = [RedlockModule.forRoot(nodes, { wait: 0 })];
 
     const redlock = (await startPlain({ imports })).get(RedlockService);

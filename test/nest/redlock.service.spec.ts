@@ -13,7 +13,7 @@ import {
 } from 'nestjs-locked';
 
 import { startModule } from './support/applications.js';
-import { breakableNodes } from './support/breakable-node.js';
+import { faultyNodes } from './support/faulty-nodes.js';
 import { aborted, Gate, rejection } from './support/events.js';
 
 async function startService(options: RedlockModuleOptions = {}): Promise<RedlockService> {
@@ -220,13 +220,13 @@ describe('a nested acquisition of what the same context holds', () => {
   });
 
   it('does not join a lock that was lost', async () => {
-    const nodes = breakableNodes();
+    const nodes = faultyNodes();
     const module = await startModule({}, { ttl: 200, reentrant: true }, nodes);
     const redlock = module.get(RedlockService);
 
     const outcome = await rejection(
       redlock.using('a', async (outer) => {
-        for (const node of nodes) node.isForgetful = true;
+        for (const node of nodes) node.lose();
         await aborted(outer.signal);
         const inner = await rejection(redlock.using('a', { wait: 0 }, () => 'ran'));
         // Its own keys are still there: the call acquires for itself, and is refused.

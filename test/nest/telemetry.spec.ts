@@ -8,11 +8,12 @@ import {
   type AcquireMessage,
   type ExtendMessage,
   type Lock,
+  type RoundMessage,
 } from 'nestjs-locked';
 
 import { createObserver } from '../../lib/nest/telemetry.js';
 import { afterTest, Log, quick, startPlain, threeNodes } from './support/applications.js';
-import { breakableNodes } from './support/breakable-node.js';
+import { faultyNodes } from './support/faulty-nodes.js';
 import { aborted, rejection } from './support/events.js';
 
 function listen<T = unknown>(name: string): T[] {
@@ -60,23 +61,48 @@ describe('the diagnostics channels', () => {
     expect(extensions[0]?.remaining).toBeGreaterThan(9_000);
   });
 
+  it('tell of each round: of attempts and of extensions, granted or not', async () => {
+    const rounds = listen<RoundMessage>('round');
+    const imports = [RedlockModule.forRoot(threeNodes(), quick)];
+    const redlock = (await startPlain({ imports })).get(RedlockService);
+
+    const lock = await redlock.acquire('a', 200);
+    await redlock.tryAcquire('a');
+    await lock.extend(10_000);
+    await lock.release();
+
+    const common = { redlock: 'default', resources: ['a'], duration: expect.any(Number) };
+    expect(rounds).toEqual([
+      { ...common, operation: 'acquire', isGranted: true },
+      { ...common, operation: 'acquire', isGranted: false },
+      { ...common, operation: 'extend', isGranted: true },
+    ]);
+    for (const { duration } of rounds) expect(duration).toBeGreaterThanOrEqual(0);
+  });
+
   it('tell of a lost lock, of which one line is logged', async () => {
     const losses = listen('lost');
     const log = new Log();
-    const nodes = breakableNodes();
+    const nodes = faultyNodes();
     const imports = [RedlockModule.forRoot(nodes, { name: 'billing', ttl: 200 })];
     const module = await startPlain({ imports }, log);
     const redlock = module.get<RedlockService>(getRedlockToken('billing'));
 
     await rejection(
       redlock.using('a', async ({ signal }) => {
-        for (const node of nodes) node.isForgetful = true;
+        for (const node of nodes) node.lose();
         await aborted(signal);
       }),
     );
 
     expect(losses).toEqual([
-      { redlock: 'billing', resources: ['a'], ownerId: expect.any(String), reason: 'revoked' },
+      {
+        redlock: 'billing',
+        resources: ['a'],
+        ownerId: expect.any(String),
+        reason: 'revoked',
+        heldFor: expect.any(Number),
+      },
     ]);
     expect(log.lines.filter(([level]) => level === 'warn')).toEqual([
       ['warn', '[billing] Lost a lock: revoked. Which one is on nestjs-locked:lost', 'Redlock'],
@@ -88,7 +114,7 @@ describe('the diagnostics channels', () => {
     const log = new Log();
     await startPlain({}, log);
     const observer = createObserver('default');
-    const [node] = breakableNodes();
+    const [node] = faultyNodes();
     const status = node?.status();
     if (status === undefined) throw new Error('no node');
 
@@ -116,6 +142,7 @@ describe('the diagnostics channels', () => {
     observer.acquired(untouchable, 1, 1);
     observer.released(untouchable, 1);
     observer.extended(untouchable);
+    observer.roundDecided('acquire', ['a'], 1, true);
     observer.refused(['a'], new Error('taken'), 1, 1);
   });
 });

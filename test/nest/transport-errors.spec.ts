@@ -42,7 +42,7 @@ import { concat, lastValueFrom, of, throwError, type Observable } from 'rxjs';
 import WebSocket from 'ws';
 
 import { afterTest, Log, startModule, startServer, threeNodes } from './support/applications.js';
-import { breakableNodes } from './support/breakable-node.js';
+import { faultyNodes } from './support/faulty-nodes.js';
 import { rejection } from './support/events.js';
 
 const details = {
@@ -133,13 +133,13 @@ describe('over HTTP', () => {
   });
 
   it('nodes that are down are 503 with Retry-After', async () => {
-    const nodes = breakableNodes();
+    const nodes = faultyNodes();
     const { url } = await startServer(
       { controllers: [Endpoints], providers: [Deep] },
       { wait: 0 },
       nodes,
     );
-    for (const node of nodes) node.isDown = true;
+    for (const node of nodes) node.refuse();
 
     expect(await get(url, '/locked')).toMatchObject({
       status: 503,

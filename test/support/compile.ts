@@ -18,8 +18,9 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 /** Compiles folders of the project into a temporary one, where they can be run. */
 export function compile(...folders: readonly string[]): string {
   const target = mkdtempSync(join(tmpdir(), 'nestjs-locked-'));
-  // The application imports the library by this name.
-  const manifest = { name: 'nestjs-locked', type: 'module', exports: './lib/index.js' };
+  // The application imports the library by this name and its entry points below it.
+  const exports = { '.': './lib/index.js', './*': './lib/*.js' };
+  const manifest = { name: 'nestjs-locked', type: 'module', exports };
   writeFileSync(join(target, 'package.json'), JSON.stringify(manifest));
   symlinkSync(join(ROOT, 'node_modules'), join(target, 'node_modules'), 'dir');
   for (const file of folders.flatMap(sourcesBelow)) {

@@ -17,11 +17,11 @@ import {
   Locked,
   RedlockModule,
   type LockedOptions,
+  type LockNode,
   type RedlockService,
 } from 'nestjs-locked';
 
 import { Log, quick } from '../support/applications.js';
-import type { BreakableNode } from '../support/breakable-node.js';
 
 /** One way to write the handler: an order of decorators, or other options of `@Locked`. */
 export interface Operation {
@@ -156,7 +156,7 @@ export function handlerOf(context: Context, operation: Operation, desk: Desk): T
 /** The module of one replica, over the nodes that it shares with the others. */
 export function replicaOf(
   handlers: readonly Type[],
-  nodes: readonly BreakableNode[],
+  nodes: readonly LockNode[],
   log: Log,
   redisPort: number,
 ): Replica {

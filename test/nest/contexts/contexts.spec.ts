@@ -5,8 +5,8 @@ import { currentLock, LockLostError } from 'nestjs-locked';
 
 import { startRedisServer, type RedisServer } from '../../support/redis-servers.js';
 import { afterTest, Log } from '../support/applications.js';
-import { breakableNodes } from '../support/breakable-node.js';
 import { aborted, rejection, turn } from '../support/events.js';
+import { faultyNodes } from '../support/faulty-nodes.js';
 import {
   Desk,
   DESK,
@@ -47,7 +47,7 @@ const shortLived: Operation = { name: 'shortLived', options: { ttl: 300 }, order
 describe.each(contexts)('in $name', (context) => {
   const orders = everyOrder(context);
   const desk = new Desk();
-  const nodes = breakableNodes();
+  const nodes = faultyNodes();
   const handlers = [...orders, impatient, shortLived].map((operation) =>
     handlerOf(context, operation, desk),
   );
@@ -116,7 +116,7 @@ describe.each(contexts)('in $name', (context) => {
   it('a lost lock aborts the handler, and is told in its own form', async () => {
     const reasons: unknown[] = [];
     openDesk(async () => {
-      for (const node of nodes) node.isForgetful = true;
+      for (const node of nodes) node.lose();
       const signal = currentLock()?.signal;
       if (signal !== undefined) await aborted(signal);
       reasons.push(signal?.reason);
@@ -124,7 +124,6 @@ describe.each(contexts)('in $name', (context) => {
     });
 
     const told = await rejection(replica(0).call(shortLived.name, 'admin'));
-    for (const node of nodes) node.isForgetful = false;
 
     expect(reasons).toEqual([expect.any(LockLostError)]);
     expect(told).toMatchObject(context.told.lost);
@@ -141,7 +140,7 @@ describe.each(contexts.filter(({ told }) => told.forbidden !== undefined))(
       const redis = await startRedisServer();
       afterTest(() => redis.stop());
       const running = await context.start(
-        replicaOf(handlers, breakableNodes(), new Log(), redis.port),
+        replicaOf(handlers, faultyNodes(), new Log(), redis.port),
       );
       afterTest(() => running.close());
       const told: unknown[] = [];

@@ -2,7 +2,12 @@
 import { afterEach } from '@jest/globals';
 import type { INestApplication, LoggerService, ModuleMetadata } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
-import { MemoryNode, RedlockModule, type LockNode, type RedlockModuleOptions } from 'nestjs-locked';
+import {
+  MemoryNode,
+  RedlockModule,
+  type NodeInput,
+  type RedlockModuleOptions,
+} from 'nestjs-locked';
 
 const closing: (() => Promise<unknown>)[] = [];
 
@@ -46,7 +51,7 @@ export function threeNodes(): MemoryNode[] {
 export async function startModule(
   metadata: ModuleMetadata,
   options: RedlockModuleOptions = {},
-  nodes: LockNode[] = threeNodes(),
+  nodes: readonly NodeInput[] = threeNodes(),
 ): Promise<TestingModule> {
   const imports = [RedlockModule.forRoot(nodes, { ...quick, ...options })];
   return startPlain({ ...metadata, imports: [...imports, ...(metadata.imports ?? [])] });
@@ -67,7 +72,7 @@ export async function startPlain(
 export async function startServer(
   metadata: ModuleMetadata,
   options: RedlockModuleOptions = {},
-  nodes: LockNode[] = threeNodes(),
+  nodes: readonly NodeInput[] = threeNodes(),
   logger: LoggerService = silent,
 ): Promise<{ application: INestApplication; url: string }> {
   const imports = [RedlockModule.forRoot(nodes, { ...quick, ...options })];

@@ -1,0 +1,63 @@
+// The names under which metrics and spans tell of locks. Resource names are none of a metric's
+// attributes: there is no bound to how many of them there are, and each would be a time series.
+import { diag, type Attributes } from '@opentelemetry/api';
+
+import { RedlockError, type RedlockErrorCode } from '../core/errors.js';
+
+/** Name of the instrumentation scope, and with an underscore the namespace of all names. */
+export const scopeName = 'nestjs-locked';
+
+/** Maps a resource to the class that metrics and spans name in its place. */
+export type ResourceClass = (resource: string) => string | undefined;
+
+/** What came of asking for a lock, in one word. */
+export type AcquireOutcome = 'granted' | 'taken' | 'no_quorum' | 'expired' | 'closed' | 'aborted';
+
+/** What every message of a lock says. */
+export interface LockMessage {
+  readonly redlock: string;
+  readonly resources: readonly string[];
+}
+
+/** What metrics and spans of a lock have in common: few values, whatever is locked. */
+export function lockAttributes(
+  { redlock, resources }: LockMessage,
+  resourceClass: ResourceClass | undefined,
+): Attributes {
+  const domain = { 'nestjs_locked.domain': redlock };
+  if (resourceClass === undefined) return domain;
+  const name = classOf(resources, resourceClass);
+  return name === '' ? domain : { ...domain, 'nestjs_locked.resource.class': name };
+}
+
+/** What a call for a lock came to, by the error it was refused with. */
+export function outcomeOf(error: unknown): AcquireOutcome {
+  if (error === undefined) return 'granted';
+  if (!(error instanceof RedlockError)) return 'aborted';
+  return outcomes[error.code] ?? 'aborted';
+}
+
+const outcomes: Partial<Record<RedlockErrorCode, AcquireOutcome>> = {
+  LOCK_TAKEN: 'taken',
+  NO_QUORUM: 'no_quorum',
+  LOCK_EXPIRED: 'expired',
+  REDLOCK_CLOSED: 'closed',
+};
+
+function classOf(resources: readonly string[], resourceClass: ResourceClass): string {
+  try {
+    const classes = resources.map((resource) => resourceClass(resource)).filter(isName);
+    return [...new Set(classes)].sort().join('+');
+  } catch (error) {
+    // It runs inside a diagnostics channel, where an exception would end the process.
+    diag.error(
+      'nestjs-locked: resourceClass threw, so this lock is told of without a class',
+      error,
+    );
+    return '';
+  }
+}
+
+function isName(value: unknown): value is string {
+  return typeof value === 'string' && value !== '';
+}

@@ -1,0 +1,94 @@
+// Histograms and counters, fed by the diagnostics channels. Names and units follow the semantic
+// conventions: dotted, durations in seconds, counted things in braces.
+import { ValueType, type Meter } from '@opentelemetry/api';
+
+import type { Milliseconds } from '../core/units.js';
+import type {
+  AcquireMessage,
+  ExtendMessage,
+  LostMessage,
+  ReleaseMessage,
+  RoundMessage,
+} from '../nest/telemetry.js';
+import { lockAttributes, outcomeOf, type ResourceClass } from './attributes.js';
+
+/** Around a round trip at one end, around `wait` and `ttl` at the other; in s. */
+const waitBoundaries = [
+  0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60,
+];
+/** Up to the default `maxHold`; in s. */
+const holdBoundaries = [...waitBoundaries, 300, 900, 3_600];
+/** Up to a node timeout of 500 ms and twice that; in s. */
+const roundBoundaries = [
+  0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
+];
+
+/** Records what the channels say of locks. */
+export class LockMetrics {
+  readonly #resourceClass: ResourceClass | undefined;
+  readonly #wait;
+  readonly #hold;
+  readonly #round;
+  readonly #acquisitions;
+  readonly #extensions;
+  readonly #losses;
+
+  constructor(meter: Meter, resourceClass: ResourceClass | undefined) {
+    const inSeconds = (name: string, description: string, boundaries: number[]) =>
+      meter.createHistogram(`nestjs_locked.${name}.duration`, {
+        description,
+        unit: 's',
+        advice: { explicitBucketBoundaries: boundaries },
+      });
+    const counted = (name: string, thing: string, description: string) =>
+      meter.createCounter(`nestjs_locked.${name}`, {
+        description,
+        unit: `{${thing}}`,
+        valueType: ValueType.INT,
+      });
+    this.#resourceClass = resourceClass;
+    this.#wait = inSeconds('wait', 'From a call for a lock to its outcome.', waitBoundaries);
+    this.#hold = inSeconds('hold', 'From an acquisition to its release or loss.', holdBoundaries);
+    this.#round = inSeconds('round', 'From asking all nodes to the decision.', roundBoundaries);
+    this.#acquisitions = counted('acquisitions', 'acquisition', 'Calls for a lock, by outcome.');
+    this.#extensions = counted('extensions', 'extension', 'Extensions by a quorum of nodes.');
+    this.#losses = counted('losses', 'lock', 'Locks that ended before their holder did.');
+  }
+
+  onAcquire(message: AcquireMessage): void {
+    const outcome = { 'nestjs_locked.outcome': outcomeOf(message.error) };
+    const attributes = { ...lockAttributes(message, this.#resourceClass), ...outcome };
+    this.#acquisitions.add(1, attributes);
+    this.#wait.record(toSeconds(message.waited), attributes);
+  }
+
+  onExtend(message: ExtendMessage): void {
+    this.#extensions.add(1, lockAttributes(message, this.#resourceClass));
+  }
+
+  onRelease(message: ReleaseMessage): void {
+    const attributes = lockAttributes(message, this.#resourceClass);
+    const outcome = { 'nestjs_locked.outcome': 'released' };
+    this.#hold.record(toSeconds(message.heldFor), { ...attributes, ...outcome });
+  }
+
+  onLost(message: LostMessage): void {
+    const attributes = lockAttributes(message, this.#resourceClass);
+    this.#losses.add(1, { ...attributes, 'nestjs_locked.loss.reason': message.reason });
+    const outcome = { 'nestjs_locked.outcome': 'lost' };
+    this.#hold.record(toSeconds(message.heldFor), { ...attributes, ...outcome });
+  }
+
+  // Without a class: a round says how the nodes are, not what is locked.
+  onRound({ redlock, operation, duration, isGranted }: RoundMessage): void {
+    this.#round.record(toSeconds(duration), {
+      'nestjs_locked.domain': redlock,
+      'nestjs_locked.operation': operation,
+      'nestjs_locked.outcome': isGranted ? 'granted' : 'refused',
+    });
+  }
+}
+
+function toSeconds(duration: Milliseconds): number {
+  return duration / 1_000;
+}

@@ -1,0 +1,117 @@
+// One span for acquiring a lock and one for holding it. The channels publish in the async context
+// of the caller, whose active span is therefore the parent of both; a call that waits in a queue
+// is told of when it is over, so its span is written afterwards, from when the call began.
+import {
+  context,
+  SpanStatusCode,
+  type Attributes,
+  type Span,
+  type Tracer,
+} from '@opentelemetry/api';
+
+import { systemEnvironment } from '../core/environment.js';
+import { RedlockError } from '../core/errors.js';
+import type {
+  AcquireMessage,
+  ExtendMessage,
+  LostMessage,
+  ReleaseMessage,
+} from '../nest/telemetry.js';
+import {
+  lockAttributes,
+  outcomeOf,
+  type AcquireOutcome,
+  type LockMessage,
+  type ResourceClass,
+} from './attributes.js';
+
+/** What spans say of resources. */
+export interface SpanNaming {
+  readonly resourceClass: ResourceClass | undefined;
+  readonly hasResourceNames: boolean;
+}
+
+/** Others hold the lock, or the caller gave up: what locks are for, and no error. */
+const expected: readonly AcquireOutcome[] = ['granted', 'taken', 'aborted'];
+
+/** Writes spans of what the channels say of locks. */
+export class LockSpans {
+  readonly #tracer: Tracer;
+  readonly #naming: SpanNaming;
+  /** By owner id: the spans of locks that are held. */
+  readonly #held = new Map<string, Span>();
+
+  constructor(tracer: Tracer, naming: SpanNaming) {
+    this.#tracer = tracer;
+    this.#naming = naming;
+  }
+
+  onAcquire(message: AcquireMessage): void {
+    const { waited, attempts, error, ownerId, fencingToken } = message;
+    const attributes = this.#attributesOf(message);
+    const outcome = outcomeOf(error);
+    const now = systemEnvironment.wallClock();
+    const span = this.#tracer.startSpan(
+      'lock acquire',
+      {
+        startTime: now - waited,
+        attributes: {
+          ...attributes,
+          'nestjs_locked.outcome': outcome,
+          'nestjs_locked.attempts': attempts,
+        },
+      },
+      context.active(),
+    );
+    if (!expected.includes(outcome)) fail(span, codeOf(error));
+    span.end(now);
+    if (ownerId === null) return;
+    const token = fencingToken === null ? {} : { 'nestjs_locked.fencing_token': fencingToken };
+    const options = { attributes: { ...attributes, ...token } };
+    this.#held.set(ownerId, this.#tracer.startSpan('lock hold', options, context.active()));
+  }
+
+  onExtend({ ownerId, remaining }: ExtendMessage): void {
+    const validity = { 'nestjs_locked.remaining': remaining / 1_000 };
+    this.#held.get(ownerId)?.addEvent('extended', validity);
+  }
+
+  onRelease({ ownerId }: ReleaseMessage): void {
+    this.#end(ownerId);
+  }
+
+  onLost({ ownerId, reason }: LostMessage): void {
+    const span = this.#held.get(ownerId);
+    if (span === undefined) return;
+    span.setAttribute('nestjs_locked.loss.reason', reason);
+    fail(span, 'LOCK_LOST');
+    this.#end(ownerId);
+  }
+
+  /** Ends the spans of locks that nobody will tell of any more. */
+  close(): void {
+    for (const ownerId of [...this.#held.keys()]) this.#end(ownerId);
+  }
+
+  #end(ownerId: string): void {
+    this.#held.get(ownerId)?.end();
+    this.#held.delete(ownerId);
+  }
+
+  #attributesOf(message: LockMessage): Attributes {
+    const { resourceClass, hasResourceNames } = this.#naming;
+    const attributes = lockAttributes(message, resourceClass);
+    if (!hasResourceNames) return attributes;
+    return { ...attributes, 'nestjs_locked.resource.names': [...message.resources] };
+  }
+}
+
+// The error's message is left out: it names the resources.
+function fail(span: Span, code: string): void {
+  span.setAttribute('error.type', code);
+  span.setStatus({ code: SpanStatusCode.ERROR, message: code });
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof RedlockError ? error.code : '_OTHER';
+}

@@ -1,0 +1,149 @@
+// Joins the library's diagnostics channels to OpenTelemetry's meter and tracer.
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+
+import {
+  Module,
+  type DynamicModule,
+  type OnApplicationShutdown,
+  type OnModuleInit,
+} from '@nestjs/common';
+import { ModuleRef, ModulesContainer } from '@nestjs/core';
+import { metrics, trace, type MeterProvider, type TracerProvider } from '@opentelemetry/api';
+
+import { describe } from '../core/resources.js';
+import { registeredDomains } from '../nest/redlock.module-definition.js';
+import type { RedlockService } from '../nest/redlock.service.js';
+import { getRedlockToken } from '../nest/redlock.tokens.js';
+import type { ChannelMessages } from '../nest/telemetry.js';
+import { scopeName } from './attributes.js';
+import { LockMetrics } from './lock-metrics.js';
+import { LockSpans } from './lock-spans.js';
+import { observeStatus, type ObservedDomain } from './status-gauges.js';
+
+/** Options of `RedlockTelemetryModule.forRoot`. */
+export interface RedlockTelemetryOptions {
+  /** Where metrics go. @default the global one, as it is when the application starts */
+  readonly meterProvider?: MeterProvider;
+  /** Where spans go. @default the global one */
+  readonly tracerProvider?: TracerProvider;
+  /**
+   * Names the class of a resource, such as `order` for `order:4711`, as an attribute of metrics
+   * and spans. Keep the classes few: each is a time series of its own. Undefined gives none; the
+   * classes of several resources are joined by `+`. Called for every lock: be quick.
+   * @default no class
+   */
+  readonly resourceClass?: (resource: string) => string | undefined;
+  /**
+   * Whether spans name the resources. Metrics never do.
+   * @default false – the names may tell of people, and traces go further than databases
+   */
+  readonly resourceNames?: boolean;
+}
+
+/**
+ * Tells OpenTelemetry what the locks of this process do; see `docs/HEALTH-AND-METRICS.md` for the
+ * names. Import it once, beside `RedlockModule`, and start the SDK before the application. It
+ * hears the diagnostics channels, which are those of the process: with several applications in
+ * one process, import it into one of them.
+ * @example
+ * ```ts
+ * RedlockTelemetryModule.forRoot({ resourceClass: (resource) => resource.split(':')[0] })
+ * ```
+ */
+@Module({})
+export class RedlockTelemetryModule {
+  /** @throws TypeError at once, naming option, rule and value. */
+  static forRoot(options: RedlockTelemetryOptions = {}): DynamicModule {
+    const { resourceClass, resourceNames } = options;
+    check('resourceClass', resourceClass, 'function', 'a function');
+    check('resourceNames', resourceNames, 'boolean', 'true or false');
+    const telemetry = {
+      provide: Telemetry,
+      inject: [ModuleRef, ModulesContainer],
+      useFactory: (moduleRef: ModuleRef, modules: ModulesContainer) =>
+        new Telemetry(options, moduleRef, modules),
+    };
+    return { module: RedlockTelemetryModule, providers: [telemetry] };
+  }
+}
+
+/** Hears the channels from the start of the application to its end. */
+class Telemetry implements OnModuleInit, OnApplicationShutdown {
+  readonly #options: RedlockTelemetryOptions;
+  readonly #moduleRef: ModuleRef;
+  readonly #modules: ModulesContainer;
+  #domains: readonly (ObservedDomain & { readonly service: RedlockService })[] = [];
+  #stops: readonly (() => void)[] = [];
+
+  constructor(options: RedlockTelemetryOptions, moduleRef: ModuleRef, modules: ModulesContainer) {
+    this.#options = options;
+    this.#moduleRef = moduleRef;
+    this.#modules = modules;
+  }
+
+  onModuleInit(): void {
+    const { resourceClass, resourceNames: hasResourceNames = false } = this.#options;
+    const meter = (this.#options.meterProvider ?? metrics).getMeter(scopeName);
+    const tracer = (this.#options.tracerProvider ?? trace).getTracer(scopeName);
+    const record = new LockMetrics(meter, resourceClass);
+    const spans = new LockSpans(tracer, { resourceClass, hasResourceNames });
+    this.#domains = this.#findDomains();
+    this.#stops = [
+      hear('acquire', (message) => {
+        record.onAcquire(message);
+        spans.onAcquire(message);
+      }),
+      hear('extend', (message) => {
+        record.onExtend(message);
+        spans.onExtend(message);
+      }),
+      hear('release', (message) => {
+        record.onRelease(message);
+        spans.onRelease(message);
+      }),
+      hear('lost', (message) => {
+        record.onLost(message);
+        spans.onLost(message);
+      }),
+      hear('round', (message) => {
+        record.onRound(message);
+      }),
+      observeStatus(meter, this.#domains),
+      () => {
+        spans.close();
+      },
+    ];
+  }
+
+  async onApplicationShutdown(): Promise<void> {
+    // Whichever module Nest shuts down first: the locks that end by it are to be told of.
+    await Promise.all(this.#domains.map(({ service }) => service.close()));
+    for (const stop of this.#stops) stop();
+  }
+
+  #findDomains() {
+    return registeredDomains(this.#modules).map((name) => {
+      const token = getRedlockToken(name);
+      const service = this.#moduleRef.get<RedlockService>(token, { strict: false });
+      return { name, service, status: () => service.status() };
+    });
+  }
+}
+
+function hear<Name extends keyof ChannelMessages>(
+  name: Name,
+  listener: (message: ChannelMessages[Name]) => void,
+): () => void {
+  const onMessage = (message: unknown): void => {
+    listener(message as ChannelMessages[Name]);
+  };
+  subscribe(`nestjs-locked:${name}`, onMessage);
+  return () => {
+    unsubscribe(`nestjs-locked:${name}`, onMessage);
+  };
+}
+
+function check(name: string, value: unknown, type: string, rule: string): void {
+  if (value === undefined || typeof value === type) return;
+  throw new TypeError(`Expected ${name} to be ${rule}, got ${describe(value)}`);
+}

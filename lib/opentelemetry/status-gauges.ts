@@ -1,0 +1,79 @@
+// What is so at the moment of a collection, read from `status()`: nothing is counted in between.
+import { ValueType, type BatchObservableResult, type Meter } from '@opentelemetry/api';
+
+import type { NodeStatus } from '../core/lock-node.js';
+import type { RedlockStatus } from '../core/redlock.js';
+
+/** A lock domain whose status is read. */
+export interface ObservedDomain {
+  readonly name: string;
+  readonly status: () => Promise<RedlockStatus>;
+}
+
+/** `quarantined`: up, but its votes do not count yet. */
+type ObservedState = NodeStatus['state'] | 'quarantined';
+
+const states: readonly ObservedState[] = [
+  'up',
+  'quarantined',
+  'connecting',
+  'suspended',
+  'down',
+  'refused',
+];
+
+/** Observes the domains at each collection, until the function that it returns is called. */
+export function observeStatus(meter: Meter, domains: readonly ObservedDomain[]): () => void {
+  const gauges = createGauges(meter);
+  const observe = async (result: BatchObservableResult): Promise<void> => {
+    for (const { name, status } of domains) observeDomain(result, gauges, name, await status());
+  };
+  const observables = Object.values(gauges);
+  meter.addBatchObservableCallback(observe, observables);
+  return () => {
+    meter.removeBatchObservableCallback(observe, observables);
+  };
+}
+
+type Gauges = ReturnType<typeof createGauges>;
+
+function createGauges(meter: Meter) {
+  const gauge = (name: string, thing: string, description: string) =>
+    meter.createObservableUpDownCounter(`nestjs_locked.${name}`, {
+      description,
+      unit: `{${thing}}`,
+      valueType: ValueType.INT,
+    });
+  return {
+    held: gauge('held', 'lock', 'Locks that this process holds.'),
+    waiting: gauge('waiting', 'call', 'Calls that wait for a lock or try to get one.'),
+    quorum: gauge('quorum', 'node', 'How many nodes have to vote for a lock.'),
+    status: gauge('node.status', 'node', '1 for the state that a node is in, 0 for the others.'),
+    findings: gauge('node.findings', 'finding', "What is wrong with a node's configuration."),
+  };
+}
+
+function observeDomain(
+  result: BatchObservableResult,
+  gauges: Gauges,
+  name: string,
+  status: RedlockStatus,
+): void {
+  const domain = { 'nestjs_locked.domain': name };
+  result.observe(gauges.held, status.held, domain);
+  result.observe(gauges.waiting, status.waiting, domain);
+  result.observe(gauges.quorum, status.quorum, domain);
+  for (const node of status.nodes) {
+    const attributes = { ...domain, 'nestjs_locked.node.name': node.name };
+    result.observe(gauges.findings, node.findings.length, attributes);
+    const current = stateOf(node);
+    for (const state of states) {
+      const value = state === current ? 1 : 0;
+      result.observe(gauges.status, value, { ...attributes, 'nestjs_locked.node.state': state });
+    }
+  }
+}
+
+function stateOf({ state, quarantineRemaining }: NodeStatus): ObservedState {
+  return state === 'up' && quarantineRemaining > 0 ? 'quarantined' : state;
+}

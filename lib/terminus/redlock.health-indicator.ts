@@ -1,0 +1,120 @@
+// Asks the nodes rather than believing what was last heard of them: a node that has just frozen
+// counts as up until its silence is noticed.
+import { Injectable } from '@nestjs/common';
+import { ModuleRef } from '@nestjs/core';
+import { HealthIndicatorService, type HealthIndicatorResult } from '@nestjs/terminus';
+
+import { systemEnvironment, toIsoTime } from '../core/environment.js';
+import type { NodeResourceState } from '../core/inspection.js';
+import type { NodeStatus } from '../core/lock-node.js';
+import type { RedlockStatus } from '../core/redlock.js';
+import { RedlockService } from '../nest/redlock.service.js';
+import { getRedlockToken } from '../nest/redlock.tokens.js';
+
+/** What {@link RedlockHealthIndicator.isHealthy} may be told. */
+export interface RedlockHealthOptions {
+  /** Name of the lock domain. @default the one without a name */
+  readonly redlock?: string;
+  /**
+   * Which resource the nodes are asked about. Nothing is locked and nothing is written; a Redis
+   * user has to be allowed to read its key. @default 'nestjs-locked:health'
+   */
+  readonly resource?: string;
+}
+
+/** How one node is. */
+export interface RedlockNodeHealth {
+  readonly name: string;
+  /** `silent`: said to be up, but it did not answer in time or not as expected. */
+  readonly state: NodeStatus['state'] | 'silent';
+  /** Whether its votes count now: it answers, and is not in quarantine. */
+  readonly isVoting: boolean;
+  /** When its votes will count again, ISO 8601 in UTC, as last heard; null when they do. */
+  readonly quarantinedUntil: string | null;
+  /** What is wrong with its configuration, one sentence each. */
+  readonly findings: readonly string[];
+  /** Why it gave no answer; empty where it did. */
+  readonly message: string;
+}
+
+/** The details of the result. */
+export interface RedlockHealth {
+  /** Whether locks can be had, but not everything is as it should be: see the nodes. */
+  readonly isDegraded: boolean;
+  /** Whether the application is shutting down and grants no lock any more. */
+  readonly isClosed: boolean;
+  /** How many nodes make a majority. */
+  readonly quorum: number;
+  /** How many nodes vote now; locks can be had from `quorum` on. */
+  readonly voting: number;
+  readonly nodes: readonly RedlockNodeHealth[];
+}
+
+/**
+ * Tells `@nestjs/terminus` whether locks can be had: down when no quorum of nodes votes, or when
+ * the application is shutting down. Add it to the providers of the module that imports
+ * `TerminusModule`. Meant for readiness: a restart of the application heals no node.
+ * @example
+ * ```ts
+ * @Get('ready')
+ * @HealthCheck()
+ * ready() {
+ *   return this.health.check([() => this.locks.isHealthy('locks')]);
+ * }
+ * ```
+ */
+@Injectable()
+export class RedlockHealthIndicator {
+  readonly #indicators: HealthIndicatorService;
+  readonly #moduleRef: ModuleRef;
+
+  constructor(indicators: HealthIndicatorService, moduleRef: ModuleRef) {
+    this.#indicators = indicators;
+    this.#moduleRef = moduleRef;
+  }
+
+  /**
+   * Asks all nodes once; resolves after at most one node timeout of the default ttl, and never
+   * rejects because of a node. The result is up or down under `key`, with {@link RedlockHealth}.
+   * @throws Error of Nest where there is no such lock domain.
+   */
+  async isHealthy<const Key extends string = 'redlock'>(
+    key: Key = 'redlock' as Key,
+    options: RedlockHealthOptions = {},
+  ): Promise<HealthIndicatorResult<Key>> {
+    const { redlock, resource = 'nestjs-locked:health' } = options;
+    const token = getRedlockToken(redlock);
+    const service = this.#moduleRef.get<RedlockService>(token, { strict: false });
+    const answers = await service.inspect(resource);
+    const health = judge(await service.status(), answers.nodes);
+    const indicator = this.#indicators.check(key);
+    const isUp = !health.isClosed && health.voting >= health.quorum;
+    return isUp ? indicator.up({ ...health }) : indicator.down({ ...health });
+  }
+}
+
+// Status and answers come from the same nodes in the same order.
+function judge(status: RedlockStatus, answers: readonly NodeResourceState[]): RedlockHealth {
+  const { isClosed, quorum } = status;
+  const nodes = status.nodes.map((node, index) => judgeNode(node, answers[index]));
+  const voting = nodes.filter(({ isVoting }) => isVoting).length;
+  const isFlawless = nodes.every(({ isVoting, findings }) => isVoting && findings.length === 0);
+  return { isDegraded: voting >= quorum && !isFlawless, isClosed, quorum, voting, nodes };
+}
+
+function judgeNode(status: NodeStatus, answer: NodeResourceState | undefined): RedlockNodeHealth {
+  const { name, findings, quarantineRemaining } = status;
+  const hasAnswered = answer !== undefined && answer.state !== 'unknown';
+  const state = status.state === 'up' && !hasAnswered ? 'silent' : status.state;
+  return {
+    name,
+    state,
+    isVoting: state === 'up' && quarantineRemaining === 0,
+    quarantinedUntil:
+      quarantineRemaining === 0
+        ? null
+        : toIsoTime(systemEnvironment.wallClock() + quarantineRemaining),
+    findings,
+    message: answer?.message ?? '',
+  };
+}

@@ -1,0 +1,297 @@
+// A node behind a network and a server that fail as a test says. What is inside is real, so what
+// a test sees of a fault is what the library makes of it.
+import { systemEnvironment, type Environment } from '../core/environment.js';
+import type {
+  AcquireAnswer,
+  ExtendAnswer,
+  FailedAnswer,
+  InspectAnswer,
+  LockNode,
+  NodeStatus,
+  OwnerRequest,
+  ReleaseAnswer,
+  ReleaseRequest,
+  WakeListener,
+  World,
+} from '../core/lock-node.js';
+import type { Milliseconds } from '../core/units.js';
+import { MemoryNode } from '../nodes/memory-node.js';
+import { plainRequest } from './plain-client.js';
+
+/** What a node is asked to do. */
+export type NodeOperation = 'acquire' | 'extend' | 'release' | 'inspect';
+
+/**
+ * How an operation goes wrong.
+ * - `down`: nothing is sent, and the node says so at once. `misconfigured`: it is refused by the
+ *   server, which time does not heal.
+ * - `requestLost`: it never arrives, and no answer comes. `answerLost`: it takes effect, and no
+ *   answer comes. `answerOdd`: it takes effect, but nobody knows.
+ * - `answerDoubled`: the answer comes twice. `quarantined`: what is granted does not count.
+ */
+export type NodeFault =
+  | 'down'
+  | 'misconfigured'
+  | 'requestLost'
+  | 'answerLost'
+  | 'answerOdd'
+  | 'answerDoubled'
+  | 'quarantined';
+
+/** How long the way to the node and back takes, in ms; each 0 where it is left out. */
+export interface Latency {
+  readonly request?: Milliseconds;
+  readonly answer?: Milliseconds;
+}
+
+/** What the node was asked, and when by its {@link Environment.now}. */
+export interface RecordedCall {
+  readonly operation: NodeOperation;
+  readonly at: Milliseconds;
+  /** Null for an inspection. */
+  readonly request: OwnerRequest | ReleaseRequest | null;
+}
+
+/** What a {@link FaultyNode} may be told. */
+export interface FaultyNodeOptions {
+  /** The node that is asked in truth. Several may share one. @default a `MemoryNode` */
+  readonly node?: LockNode;
+  /** Names the node in errors and logs. @default the name of the node inside */
+  readonly name?: string;
+  /** Where latency is measured. @default the process's clocks and timers */
+  readonly environment?: Environment;
+}
+
+type Answer = AcquireAnswer | ExtendAnswer | ReleaseAnswer | InspectAnswer;
+
+/**
+ * A node that fails on command, so that a test sees what the application makes of a lock that is
+ * taken, late or lost. Without a fault it is the node inside. Faults concern what is asked from
+ * then on, latency what is sent; requests and answers keep their order, as on one connection.
+ * @example
+ * ```ts
+ * const node = new FaultyNode();
+ * const imports = [RedlockModule.forRoot([node]), InventoryModule];
+ * node.occupy('sku:1'); // others hold it
+ * ```
+ */
+export class FaultyNode implements LockNode {
+  readonly name: string;
+  /** What the node was asked, in order; lost and refused requests too. */
+  readonly calls: RecordedCall[] = [];
+  readonly #node: LockNode;
+  readonly #environment: Environment;
+  readonly #faults = new Map<NodeOperation, NodeFault>();
+  /** What may be stored, by owner, to know the keys that are to be lost. */
+  readonly #stored = new Map<string, OwnerRequest>();
+  #latency: Latency = {};
+  #requestsBusyUntil: Milliseconds = -Infinity;
+  #answersBusyUntil: Milliseconds = -Infinity;
+  #hanging: (() => void)[] | null = null;
+
+  constructor(options: FaultyNodeOptions = {}) {
+    this.#environment = options.environment ?? systemEnvironment;
+    this.#node = options.node ?? new MemoryNode({ environment: this.#environment });
+    this.name = options.name ?? this.#node.name;
+  }
+
+  acquire(request: OwnerRequest, onAnswer: (answer: AcquireAnswer) => void): void {
+    const fault = this.#record('acquire', request);
+    const serve = (answer: typeof onAnswer): void => {
+      this.#stored.set(request.ownerId, request);
+      this.#node.acquire(request, answer);
+    };
+    this.#pass<AcquireAnswer>(fault, serve, (answer) => {
+      const isWithheld = answer.vote === 'granted' && fault === 'quarantined';
+      onAnswer(isWithheld ? { vote: 'quarantined', remaining: 1_000 } : answer);
+    });
+  }
+
+  extend(request: OwnerRequest, onAnswer: (answer: ExtendAnswer) => void): void {
+    const fault = this.#record('extend', request);
+    const serve = (answer: typeof onAnswer): void => this.#node.extend(request, answer);
+    this.#pass<ExtendAnswer>(fault, serve, (answer) => {
+      const isWithheld = answer.vote === 'granted' && fault === 'quarantined';
+      onAnswer(isWithheld ? { vote: 'quarantined' } : answer);
+    });
+  }
+
+  release(request: ReleaseRequest, onAnswer: (answer: ReleaseAnswer) => void): void {
+    const fault = this.#record('release', request);
+    const serve = (answer: typeof onAnswer): void => {
+      this.#stored.delete(request.ownerId);
+      this.#node.release(request, answer);
+    };
+    this.#pass<ReleaseAnswer>(fault, serve, onAnswer);
+  }
+
+  inspect(world: World, resource: string, onAnswer: (answer: InspectAnswer) => void): void {
+    const fault = this.#record('inspect', null);
+    const serve = (answer: typeof onAnswer): void => this.#node.inspect(world, resource, answer);
+    this.#pass<InspectAnswer>(fault, serve, onAnswer);
+  }
+
+  listen(world: World, resource: string, listener: WakeListener): () => void {
+    return this.#node.listen(world, resource, {
+      onLive: (isLive) => this.#answer(() => listener.onLive(isLive)),
+      onWake: (listeners) => this.#answer(() => listener.onWake(listeners)),
+    });
+  }
+
+  status(): NodeStatus {
+    const status = { ...this.#node.status(), name: this.name };
+    if (this.#hanging !== null) return { ...status, state: 'suspended' };
+    const fault = this.#faults.get('acquire');
+    if (fault === 'down') return { ...status, state: 'down' };
+    if (fault !== 'misconfigured') return status;
+    return { ...status, state: 'refused', findings: [failures.misconfigured.message] };
+  }
+
+  /** From now on requests and answers take their time; a number is that of the answer, in ms. */
+  delay(latency: Milliseconds | Latency): void {
+    this.#latency = typeof latency === 'number' ? { answer: latency } : latency;
+  }
+
+  /** From now on the node refuses the operations (by default all) at once, as one that is down. */
+  refuse(...operations: readonly NodeOperation[]): void {
+    this.fail('down', ...operations);
+  }
+
+  /** From now on the operations (by default all) go wrong like this. */
+  fail(fault: NodeFault, ...operations: readonly NodeOperation[]): void {
+    const affected = operations.length > 0 ? operations : allOperations;
+    for (const operation of affected) this.#faults.set(operation, fault);
+  }
+
+  /** From now on requests arrive and wait, as with a frozen server, until {@link heal}. */
+  hang(): void {
+    this.#hanging ??= [];
+  }
+
+  /** Ends faults, delay and hanging: what waits is served in order. What was lost stays lost. */
+  heal(): void {
+    this.#faults.clear();
+    this.#latency = {};
+    const waiting = this.#hanging ?? [];
+    this.#hanging = null;
+    for (const serve of waiting) serve();
+  }
+
+  /**
+   * Loses the keys of all locks that went through here, as a server that restarts without its
+   * data: a holder learns of it by its next extension, after a third of the ttl at the latest.
+   */
+  lose(): void {
+    for (const request of this.#stored.values()) this.#delete(request, request.resources);
+  }
+
+  /** The ttl of `resource` is over on this node, whatever was left of it. */
+  expireNow(resource: string): void {
+    for (const request of this.#stored.values()) {
+      if (request.resources.includes(resource)) this.#delete(request, [resource]);
+    }
+  }
+
+  /**
+   * Another client takes `key` on this node for `ttl` ms, past all faults; nothing happens where
+   * it is held. The key is the resource's name, with the `keyPrefix` before it where there is one.
+   */
+  occupy(key: string, ttl: Milliseconds = 10_000, ownerId = stranger): void {
+    this.#node.acquire(plainRequest(key, ttl, ownerId), ignore);
+  }
+
+  /** The other client of {@link occupy} releases `key`. */
+  vacate(key: string, ownerId = stranger): void {
+    this.#node.release({ ...plainRequest(key, 100, ownerId), wakes: true }, ignore);
+  }
+
+  /** How often an operation was asked for. */
+  count(operation: NodeOperation): number {
+    return this.calls.filter((call) => call.operation === operation).length;
+  }
+
+  #record(operation: NodeOperation, request: RecordedCall['request']): NodeFault | null {
+    this.calls.push({ operation, at: this.#environment.now(), request });
+    return this.#faults.get(operation) ?? null;
+  }
+
+  // By the owner's own release: every kind of node understands that.
+  #delete(request: OwnerRequest, resources: readonly string[]): void {
+    this.#node.release({ ...request, resources, wakes: false }, ignore);
+  }
+
+  #pass<Given extends Answer>(
+    fault: NodeFault | null,
+    serve: (onAnswer: (answer: Given) => void) => void,
+    onAnswer: (answer: Given | FailedAnswer) => void,
+  ): void {
+    switch (fault) {
+      case 'down':
+        // A connection that is not ready answers at once; a refusing server takes its time.
+        void Promise.resolve(failures.down).then(onAnswer);
+        return;
+      case 'misconfigured':
+        this.#send(() => this.#answer(() => onAnswer(failures.misconfigured)));
+        return;
+      case 'requestLost':
+        return;
+      case 'answerLost':
+        this.#send(() => serve(ignore));
+        return;
+    }
+    this.#send(() => {
+      serve((answer) => {
+        this.#answer(() => onAnswer(fault === 'answerOdd' ? failures.answerOdd : answer));
+        if (fault === 'answerDoubled') this.#answer(() => onAnswer(answer));
+      });
+    });
+  }
+
+  #send(arrive: () => void): void {
+    const now = this.#environment.now();
+    const arrival = Math.max(this.#requestsBusyUntil, now + (this.#latency.request ?? 0));
+    this.#requestsBusyUntil = arrival;
+    const serve = (): void => {
+      if (this.#hanging === null) arrive();
+      else this.#hanging.push(arrive);
+    };
+    if (arrival <= now) serve();
+    else this.#environment.startTimer(arrival - now, serve, false);
+  }
+
+  #answer(arrive: () => void): void {
+    const now = this.#environment.now();
+    const arrival = Math.max(this.#answersBusyUntil, now + (this.#latency.answer ?? 0));
+    this.#answersBusyUntil = arrival;
+    if (arrival <= now) void Promise.resolve().then(arrive);
+    else this.#environment.startTimer(arrival - now, arrive, false);
+  }
+}
+
+const allOperations: readonly NodeOperation[] = ['acquire', 'extend', 'release', 'inspect'];
+
+const stranger = 'another client';
+
+const failures = {
+  down: {
+    vote: 'failed',
+    mayHold: false,
+    isMisconfiguration: false,
+    message: 'the connection is not ready',
+  },
+  answerOdd: {
+    vote: 'failed',
+    mayHold: true,
+    isMisconfiguration: false,
+    message: 'the connection was lost after the request was sent',
+  },
+  misconfigured: {
+    vote: 'failed',
+    mayHold: false,
+    isMisconfiguration: true,
+    message: 'WRONGPASS invalid username-password pair or user is disabled.',
+  },
+} as const satisfies Record<string, FailedAnswer>;
+
+// Nobody waits for it.
+function ignore(): void {}

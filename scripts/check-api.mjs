@@ -1,0 +1,65 @@
+// The public API of each entry point, as api/*.api.md has it: a change of it shows in review.
+// With --update the reports are written anew; without, a difference is an error.
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+
+import { Extractor, ExtractorConfig } from '@microsoft/api-extractor';
+
+import { root } from './packed-project.mjs';
+
+const ENTRIES = ['index', 'terminus', 'opentelemetry', 'testing'];
+const isUpdate = process.argv.includes('--update');
+
+mkdirSync(join(root, 'api'), { recursive: true });
+for (const entry of ENTRIES) {
+  const extractorConfig = ExtractorConfig.prepare({
+    packageJsonFullPath: join(root, 'package.json'),
+    configObjectFullPath: undefined,
+    configObject: {
+      projectFolder: root,
+      mainEntryPointFilePath: join(root, `dist/esm/${entry}.d.ts`),
+      compiler: {
+        overrideTsconfig: {
+          compilerOptions: { module: 'nodenext', target: 'es2022', strict: true, types: ['node'] },
+          files: [join(root, `dist/esm/${entry}.d.ts`)],
+        },
+      },
+      apiReport: {
+        enabled: true,
+        reportFileName: `${entry}.api.md`,
+        reportFolder: join(root, 'api'),
+        reportTempFolder: join(root, 'dist/api'),
+      },
+      docModel: { enabled: false },
+      dtsRollup: { enabled: false },
+      messages: {
+        extractorMessageReporting: {
+          default: { logLevel: 'error' },
+          // What is public is what the entry points name; tags would only repeat it.
+          'ae-missing-release-tag': { logLevel: 'none' },
+          'ae-internal-missing-underscore': { logLevel: 'none' },
+          // Types of members that the entry points do not name, such as Lock's constructor.
+          'ae-forgotten-export': { logLevel: 'none' },
+          // Links to members of the same class, which it looks for among the exports.
+          'ae-unresolved-link': { logLevel: 'none' },
+          // Names that say it all.
+          'ae-undocumented': { logLevel: 'none' },
+        },
+        tsdocMessageReporting: { default: { logLevel: 'none' } },
+      },
+    },
+  });
+  const { succeeded, apiReportChanged } = Extractor.invoke(extractorConfig, {
+    localBuild: isUpdate,
+    showVerboseMessages: false,
+    messageCallback: (message) => {
+      // The compiler that it brings is older than ours, and says so.
+      if (message.messageId === 'console-compiler-version-notice') message.logLevel = 'none';
+    },
+  });
+  if (!isUpdate && (apiReportChanged || !succeeded)) {
+    console.error(`${entry}: the public API is not as api/${entry}.api.md has it.`);
+    console.error('Where the change is meant: npm run check:api -- --update, and commit it.');
+    process.exitCode = 1;
+  } else if (!succeeded) process.exitCode = 1;
+}

@@ -1,0 +1,39 @@
+// What must be so before this version is published; `npm publish` asks it (prepublishOnly).
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+import { root, run } from './packed-project.mjs';
+
+const { version, repository } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+const git = (...args) => run('git', args, { cwd: root }).trim();
+
+const CHECKS = [
+  [
+    'The working tree is clean: commit or stash what is open.',
+    () => git('status', '--porcelain') === '',
+  ],
+  [
+    `CHANGELOG.md has a section for ${version} with its date: write what users will notice.`,
+    () =>
+      readFileSync(join(root, 'CHANGELOG.md'), 'utf8')
+        .split('\n')
+        .some((line) => line.startsWith(`## ${version} `) && /\d{4}-\d{2}-\d{2}$/.test(line)),
+  ],
+  [
+    `The commit is tagged v${version}: git tag v${version}.`,
+    () => git('tag', '--points-at', 'HEAD').split('\n').includes(`v${version}`),
+  ],
+  [
+    'package.json names the repository: provenance is checked against it.',
+    () => typeof repository?.url === 'string',
+  ],
+  [
+    'It runs in a CI that proves where the package was built (id-token: write): npm publish there.',
+    () => Boolean(process.env.ACTIONS_ID_TOKEN_REQUEST_URL ?? process.env.SIGSTORE_ID_TOKEN),
+  ],
+];
+
+const failed = CHECKS.filter(([, isTrue]) => !isTrue());
+for (const [rule] of failed) console.error(`Not so: ${rule}`);
+if (failed.length > 0) process.exit(1);
+run('bash', ['.ci/run'], { cwd: root, stdio: 'inherit' });

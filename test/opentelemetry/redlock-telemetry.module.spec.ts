@@ -1,0 +1,451 @@
+import { hasSubscribers } from 'node:diagnostics_channel';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { context, diag, DiagLogLevel, SpanStatusCode, trace } from '@opentelemetry/api';
+import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
+import {
+  AggregationTemporality,
+  DataPointType,
+  InMemoryMetricExporter,
+  MeterProvider,
+  PeriodicExportingMetricReader,
+  type DataPoint,
+  type Histogram,
+  type MetricData,
+} from '@opentelemetry/sdk-metrics';
+import {
+  BasicTracerProvider,
+  InMemorySpanExporter,
+  SimpleSpanProcessor,
+  type ReadableSpan,
+} from '@opentelemetry/sdk-trace-base';
+import { getRedlockToken, RedlockModule, RedlockService, type LockNode } from 'nestjs-locked';
+import { RedlockTelemetryModule, type RedlockTelemetryOptions } from 'nestjs-locked/opentelemetry';
+
+import { afterTest, quick, startPlain, threeNodes } from '../nest/support/applications.js';
+import { faultyNodes } from '../nest/support/faulty-nodes.js';
+import { aborted, Gate, rejection, thrown } from '../nest/support/events.js';
+
+/** An SDK in memory, and an application that tells it of its locks. */
+async function startTelemetry(
+  options: RedlockTelemetryOptions = {},
+  nodes: readonly LockNode[] = threeNodes(),
+) {
+  const metricExporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE);
+  const reader = new PeriodicExportingMetricReader({ exporter: metricExporter });
+  const meterProvider = new MeterProvider({ readers: [reader] });
+  const spanExporter = new InMemorySpanExporter();
+  const spanProcessors = [new SimpleSpanProcessor(spanExporter)];
+  const tracerProvider = new BasicTracerProvider({ spanProcessors });
+  const module = await startPlain({
+    imports: [
+      RedlockTelemetryModule.forRoot({ meterProvider, tracerProvider, ...options }),
+      RedlockModule.forRoot(nodes, quick),
+    ],
+  });
+  afterTest(() => meterProvider.shutdown());
+  const metricsNow = async (): Promise<MetricData[]> => {
+    metricExporter.reset();
+    await reader.forceFlush();
+    const [resourceMetrics] = metricExporter.getMetrics();
+    return resourceMetrics?.scopeMetrics.flatMap((scope) => scope.metrics) ?? [];
+  };
+  return {
+    module,
+    redlock: module.get(RedlockService),
+    tracer: tracerProvider.getTracer('test'),
+    spans: () => spanExporter.getFinishedSpans(),
+    metrics: metricsNow,
+    /** The data points of one metric. */
+    async points<Value = number>(name: string): Promise<DataPoint<Value>[]> {
+      const metric = (await metricsNow()).find(({ descriptor }) => descriptor.name === name);
+      return (metric?.dataPoints ?? []) as unknown as DataPoint<Value>[];
+    },
+  };
+}
+
+function values(points: readonly DataPoint<number>[]) {
+  return points.map(({ attributes, value }) => ({ ...attributes, value }));
+}
+
+const domain = { 'nestjs_locked.domain': 'default' };
+const granted = { ...domain, 'nestjs_locked.outcome': 'granted' };
+const taken = { ...domain, 'nestjs_locked.outcome': 'taken' };
+
+describe('metrics', () => {
+  it('count acquisitions by outcome', async () => {
+    const nodes = faultyNodes();
+    const { redlock, points } = await startTelemetry({}, nodes);
+    const abort = new AbortController();
+
+    const lock = await redlock.acquire('a');
+    await redlock.tryAcquire('a');
+    await redlock.tryAcquire('a');
+    const waiting = rejection(redlock.acquire('a', 10_000, { signal: abort.signal }));
+    abort.abort();
+    await waiting;
+    await lock.release();
+    for (const node of nodes) node.refuse();
+    await rejection(redlock.acquire('b', 10_000, { wait: 0 }));
+
+    expect(values(await points('nestjs_locked.acquisitions'))).toEqual([
+      { ...granted, value: 1 },
+      { ...taken, value: 2 },
+      { ...domain, 'nestjs_locked.outcome': 'aborted', value: 1 },
+      { ...domain, 'nestjs_locked.outcome': 'no_quorum', value: 1 },
+    ]);
+  });
+
+  it('measure waiting, holding and rounds in seconds', async () => {
+    const { redlock, metrics } = await startTelemetry();
+
+    const startedAt = performance.now();
+    const lock = await redlock.acquire('a');
+    await rejection(redlock.acquire('a', 10_000, { wait: 50 }));
+    await lock.extend();
+    await lock.release();
+    const took = (performance.now() - startedAt) / 1_000;
+
+    const histograms = (await metrics()).flatMap((metric) =>
+      metric.dataPointType === DataPointType.HISTOGRAM ? [metric] : [],
+    );
+    const found = histograms.flatMap(({ descriptor: { name, unit }, dataPoints }) =>
+      dataPoints.map(({ attributes, value }) => ({ name, unit, attributes, value })),
+    );
+    const sumOf = (name: string, outcome: string): number =>
+      found.find(
+        ({ name: its, attributes }) =>
+          its === name && attributes['nestjs_locked.outcome'] === outcome,
+      )?.value.sum ?? NaN;
+    expect(new Set(found.map(({ name }) => name))).toEqual(
+      new Set(['wait', 'round', 'hold'].map((name) => `nestjs_locked.${name}.duration`)),
+    );
+    expect(new Set(found.map(({ unit }) => unit))).toEqual(new Set(['s']));
+    expect(sumOf('nestjs_locked.wait.duration', 'taken')).toBeGreaterThanOrEqual(0.05);
+    expect(sumOf('nestjs_locked.hold.duration', 'released')).toBeGreaterThanOrEqual(0.05);
+    expect(sumOf('nestjs_locked.hold.duration', 'released')).toBeLessThanOrEqual(took);
+    expect(sumOf('nestjs_locked.round.duration', 'granted')).toBeLessThanOrEqual(took);
+    const operations = found.map(({ attributes }) => attributes['nestjs_locked.operation']);
+    expect(new Set(operations.filter(Boolean))).toEqual(new Set(['acquire', 'extend']));
+  });
+
+  it('count extensions, and losses by reason', async () => {
+    const nodes = faultyNodes();
+    const { redlock, points } = await startTelemetry({}, nodes);
+
+    await rejection(
+      redlock.using('a', { ttl: 200 }, async (lock) => {
+        await lock.extend();
+        for (const node of nodes) node.lose();
+        await aborted(lock.signal);
+      }),
+    );
+
+    const reason = { ...domain, 'nestjs_locked.loss.reason': 'revoked' };
+    expect(values(await points('nestjs_locked.losses'))).toEqual([{ ...reason, value: 1 }]);
+    expect((await points('nestjs_locked.extensions'))[0]?.value).toBeGreaterThanOrEqual(1);
+    const holds = await points<Histogram>('nestjs_locked.hold.duration');
+    expect(holds.map(({ attributes }) => attributes['nestjs_locked.outcome'])).toEqual(['lost']);
+  });
+
+  it('show what is held and what waits at the moment of the collection', async () => {
+    const { redlock, points } = await startTelemetry();
+
+    const lock = await redlock.acquire('a');
+    const second = redlock.acquire('a', 10_000, { wait: 10_000 });
+    const during = [await points('nestjs_locked.held'), await points('nestjs_locked.waiting')];
+    await lock.release();
+    await (await second).release();
+    const after = [await points('nestjs_locked.held'), await points('nestjs_locked.waiting')];
+
+    expect(during.map(values)).toEqual([[{ ...domain, value: 1 }], [{ ...domain, value: 1 }]]);
+    expect(after.map(values)).toEqual([[{ ...domain, value: 0 }], [{ ...domain, value: 0 }]]);
+  });
+
+  it('show the state, quarantine and findings of each node', async () => {
+    const [healthy, fresh, unfit] = faultyNodes();
+    if (healthy === undefined || fresh === undefined || unfit === undefined) throw new Error();
+    const statusOf = fresh.status.bind(fresh);
+    fresh.status = () => ({ ...statusOf(), quarantineRemaining: 500 });
+    unfit.status = () => ({ ...statusOf(), name: 'c', state: 'refused', findings: ['a replica'] });
+    const { points } = await startTelemetry({}, [healthy, fresh, unfit]);
+
+    const states = values(await points('nestjs_locked.node.status'));
+    const findings = values(await points('nestjs_locked.node.findings'));
+
+    expect(states).toHaveLength(18);
+    expect(states.filter(({ value }) => value === 1)).toEqual(
+      [
+        ['a', 'up'],
+        ['b', 'quarantined'],
+        ['c', 'refused'],
+      ].map(([name, state]) => ({
+        ...domain,
+        'nestjs_locked.node.name': name,
+        'nestjs_locked.node.state': state,
+        value: 1,
+      })),
+    );
+    expect(findings.map(({ value }) => value)).toEqual([0, 0, 1]);
+    expect(values(await points('nestjs_locked.quorum'))).toEqual([{ ...domain, value: 2 }]);
+  });
+
+  it('observe every lock domain of the application', async () => {
+    const exporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE);
+    const reader = new PeriodicExportingMetricReader({ exporter });
+    const meterProvider = new MeterProvider({ readers: [reader] });
+    afterTest(() => meterProvider.shutdown());
+    const module = await startPlain({
+      imports: [
+        RedlockModule.forRoot(threeNodes()),
+        RedlockModule.forRoot(threeNodes(), { name: 'billing' }),
+        RedlockTelemetryModule.forRoot({ meterProvider }),
+      ],
+    });
+    const billing = module.get<RedlockService>(getRedlockToken('billing'));
+
+    await billing.using('a', () => reader.forceFlush());
+
+    const metrics = exporter.getMetrics()[0]?.scopeMetrics[0]?.metrics ?? [];
+    const held = metrics.find(({ descriptor }) => descriptor.name === 'nestjs_locked.held');
+    expect(held?.dataPoints.map(({ attributes, value }) => [attributes, value])).toEqual([
+      [{ 'nestjs_locked.domain': 'default' }, 0],
+      [{ 'nestjs_locked.domain': 'billing' }, 1],
+    ]);
+  });
+
+  it('never name a resource, an owner or a token', async () => {
+    const nodes = faultyNodes();
+    const { redlock, metrics } = await startTelemetry({ resourceNames: true }, nodes);
+
+    const { ownerId, fencingToken } = await redlock.using(
+      'secret:4711',
+      { ttl: 200 },
+      async (lock) => {
+        await redlock.tryAcquire('secret:4711', 200, {}).catch(() => null);
+        await lock.extend();
+        return lock;
+      },
+    );
+    await rejection(
+      redlock.using('secret:4712', { ttl: 200 }, async (lock) => {
+        for (const node of nodes) node.lose();
+        await aborted(lock.signal);
+      }),
+    );
+
+    const told = JSON.stringify(await metrics());
+    expect(told).toContain('nestjs_locked.losses');
+    for (const secret of ['secret', ownerId, String(fencingToken)]) {
+      expect(told).not.toContain(secret);
+    }
+  });
+
+  it('name the class of a resource by the hook, and joined those of several', async () => {
+    const resourceClass = (resource: string) =>
+      resource === 'x' ? undefined : resource.split(':')[0];
+    const { redlock, points } = await startTelemetry({ resourceClass });
+
+    await redlock.using(['sku:1', 'sku:2', 'account:1'], () => 1);
+    await redlock.using('x', () => 1);
+
+    const classes = (await points('nestjs_locked.acquisitions')).map(
+      ({ attributes }) => attributes['nestjs_locked.resource.class'],
+    );
+    expect(classes).toEqual(['account+sku', undefined]);
+  });
+
+  it('go on without a class where the hook throws, and say so to the diag logger', async () => {
+    const errors: unknown[][] = [];
+    const silent = () => undefined;
+    const error = (...line: unknown[]): void => void errors.push(line);
+    const logger = { error, warn: silent, info: silent, debug: silent, verbose: silent };
+    diag.setLogger(logger, { logLevel: DiagLogLevel.ERROR, suppressOverrideMessage: true });
+    afterTest(async () => diag.disable());
+    const resourceClass = (): string => {
+      throw new Error('no such class');
+    };
+    const { redlock, points } = await startTelemetry({ resourceClass });
+
+    const result = await redlock.using('a', () => 'done');
+
+    expect(result).toBe('done');
+    expect(values(await points('nestjs_locked.acquisitions'))).toEqual([{ ...granted, value: 1 }]);
+    expect(String(errors[0])).toContain('no such class');
+  });
+});
+
+describe('spans', () => {
+  const contextManager = new AsyncLocalStorageContextManager();
+
+  beforeAll(() => {
+    context.setGlobalContextManager(contextManager.enable());
+  });
+
+  afterAll(() => {
+    context.disable();
+    contextManager.disable();
+  });
+
+  function named(spans: readonly ReadableSpan[], name: string): ReadableSpan {
+    const found = spans.filter((span) => span.name === name);
+    const [span] = found;
+    if (span === undefined || found.length > 1) throw new Error(`${found.length} spans ${name}`);
+    return span;
+  }
+
+  const milliseconds = ([seconds, nanoseconds]: [number, number]): number =>
+    seconds * 1_000 + nanoseconds / 1_000_000;
+
+  it("of acquiring and holding are children of the caller's, also after a wait in the queue", async () => {
+    const { redlock, tracer, spans } = await startTelemetry({ resourceNames: true });
+    const held = await redlock.acquire('a');
+    const before = spans().length;
+    const parent = tracer.startSpan('request');
+    const scope = trace.setSpan(context.active(), parent);
+    const waiting = context.with(scope, () => redlock.using('a', { wait: 5_000 }, () => 1));
+    // Somebody else's span is the active one when the queue moves on.
+    const other = tracer.startSpan('another request');
+    await context.with(trace.setSpan(context.active(), other), () => held.release());
+    await waiting;
+
+    const told = spans().slice(before);
+    const [acquiring, ...furtherAcquiring] = told.filter(({ name }) => name === 'lock acquire');
+    const holding = told.filter(
+      ({ name, parentSpanContext }) =>
+        name === 'lock hold' && parentSpanContext?.spanId === parent.spanContext().spanId,
+    );
+    expect(furtherAcquiring).toEqual([]);
+    expect(acquiring?.parentSpanContext?.spanId).toBe(parent.spanContext().spanId);
+    expect(holding).toHaveLength(1);
+    expect(holding[0]?.attributes['nestjs_locked.resource.names']).toEqual(['a']);
+  });
+
+  it('begin with the call and end with its outcome', async () => {
+    const { redlock, spans } = await startTelemetry();
+    const lock = await redlock.acquire('a');
+    const startedAt = Date.now();
+    await rejection(redlock.acquire('a', 10_000, { wait: 50 }));
+    const endedAt = Date.now();
+    await lock.release();
+
+    const refused = spans().find(
+      ({ attributes }) => attributes['nestjs_locked.outcome'] === 'taken',
+    );
+    if (refused === undefined) throw new Error('no span');
+    expect(milliseconds(refused.startTime)).toBeGreaterThanOrEqual(startedAt - 2);
+    expect(milliseconds(refused.endTime)).toBeLessThanOrEqual(endedAt + 2);
+    expect(milliseconds(refused.duration)).toBeGreaterThanOrEqual(49);
+    expect(refused.attributes['nestjs_locked.attempts']).toBeGreaterThanOrEqual(1);
+    // Contention is what locks are for.
+    expect(refused.status.code).toBe(SpanStatusCode.UNSET);
+  });
+
+  it('of holding last from the acquisition to the release, with an event for each extension', async () => {
+    const { redlock, spans } = await startTelemetry();
+
+    const startedAt = performance.now();
+    const bodyTook = await redlock.using('a', async (lock) => {
+      const bodyStartedAt = performance.now();
+      await lock.extend();
+      return performance.now() - bodyStartedAt;
+    });
+    const took = performance.now() - startedAt;
+
+    const hold = named(spans(), 'lock hold');
+    expect(milliseconds(hold.duration)).toBeGreaterThanOrEqual(bodyTook);
+    expect(milliseconds(hold.duration)).toBeLessThanOrEqual(took);
+    expect(hold.events.map(({ name }) => name)).toEqual(['extended']);
+    expect(hold.attributes).toEqual({
+      ...domain,
+      'nestjs_locked.fencing_token': expect.any(Number),
+    });
+  });
+
+  it('of a lost lock and of a call without quorum are errors by their code', async () => {
+    const nodes = faultyNodes();
+    const { redlock, spans } = await startTelemetry({}, nodes);
+
+    await rejection(
+      redlock.using('secret', { ttl: 200 }, async (lock) => {
+        for (const node of nodes) node.lose();
+        await aborted(lock.signal);
+      }),
+    );
+    for (const node of nodes) node.refuse();
+    await rejection(redlock.acquire('secret', 10_000, { wait: 0 }));
+
+    const failed = spans().filter(({ status }) => status.code === SpanStatusCode.ERROR);
+    expect(failed.map(({ name, attributes }) => [name, attributes['error.type']])).toEqual([
+      ['lock hold', 'LOCK_LOST'],
+      ['lock acquire', 'NO_QUORUM'],
+    ]);
+    expect(failed[0]?.attributes['nestjs_locked.loss.reason']).toBe('revoked');
+    const told = spans().map(({ attributes, status, events }) => ({ attributes, status, events }));
+    expect(JSON.stringify(told)).not.toContain('secret');
+  });
+});
+
+describe('the guide', () => {
+  it('lists every metric with its unit, and no other', async () => {
+    const nodes = faultyNodes();
+    const { redlock, metrics } = await startTelemetry({}, nodes);
+    await rejection(
+      redlock.using('a', { ttl: 200 }, async (lock) => {
+        await lock.extend();
+        for (const node of nodes) node.lose();
+        await aborted(lock.signal);
+      }),
+    );
+
+    const guide = readFileSync(
+      join(import.meta.dirname, '../../docs/HEALTH-AND-METRICS.md'),
+      'utf8',
+    );
+    const listed = [
+      ...guide.matchAll(/^\| `(nestjs_locked\.[\w.]+)` \| [\w-]+(?: counter)?, `(.*?)`/gm),
+    ];
+    const told = (await metrics()).map(({ descriptor: { name, unit } }) => [name, unit]);
+
+    expect(listed.map(([, name, unit]) => [name, unit]).sort()).toEqual(told.sort());
+  });
+});
+
+describe('RedlockTelemetryModule', () => {
+  const channels = ['acquire', 'extend', 'release', 'lost', 'round'];
+
+  it('hears the channels while the application runs, and of locks that its shutdown ends', async () => {
+    const { module, redlock, points } = await startTelemetry();
+    const isHeard = () => channels.map((name) => hasSubscribers(`nestjs-locked:${name}`));
+    const gate = new Gate();
+    const started = new Gate();
+    const work = redlock.using('a', async () => {
+      started.open();
+      await gate.passed;
+    });
+    await started.passed;
+
+    const during = isHeard();
+    const closed = module.close();
+    setImmediate(() => gate.open());
+    await Promise.all([work, closed]);
+
+    expect(during).toEqual(channels.map(() => true));
+    expect(isHeard()).toEqual(channels.map(() => false));
+    const holds = await points<Histogram>('nestjs_locked.hold.duration');
+    expect(holds.map(({ attributes }) => attributes['nestjs_locked.outcome'])).toEqual([
+      'released',
+    ]);
+  });
+
+  it.each([
+    [{ resourceClass: 'order' }, 'Expected resourceClass to be a function, got "order"'],
+    [{ resourceNames: 1 }, 'Expected resourceNames to be true or false, got 1'],
+  ])('refuses %p', (options, message) => {
+    const register = () => RedlockTelemetryModule.forRoot(options as object);
+
+    expect(String(thrown(register))).toContain(message);
+  });
+});

@@ -1,0 +1,196 @@
+import { describe, expect, it } from '@jest/globals';
+import { Controller, Get } from '@nestjs/common';
+import { HealthCheck, HealthCheckService, TerminusModule } from '@nestjs/terminus';
+import {
+  MemoryNode,
+  minutes,
+  RedlockModule,
+  seconds,
+  type NodeInput,
+  type RedlockModuleOptions,
+} from 'nestjs-locked';
+import {
+  RedlockHealthIndicator,
+  type RedlockHealth,
+  type RedlockHealthOptions,
+} from 'nestjs-locked/terminus';
+
+import { afterTest, startPlain, startServer } from '../nest/support/applications.js';
+import { faultyNodes } from '../nest/support/faulty-nodes.js';
+import { rejection } from '../nest/support/events.js';
+import { startRedisServers, type RedisServer } from '../support/redis-servers.js';
+
+const metadata = { imports: [TerminusModule], providers: [RedlockHealthIndicator] };
+
+/** Brand-new servers would be in quarantine; the node timeout is one for a machine that is busy. */
+const settled: RedlockModuleOptions = { quarantine: false, nodeTimeout: 2_000 };
+
+async function startServers(count: number, args: readonly string[] = []): Promise<RedisServer[]> {
+  const servers = await startRedisServers(count, { args });
+  for (const server of servers) afterTest(() => server.stop());
+  return servers;
+}
+
+async function startIndicator(
+  nodes: readonly NodeInput[],
+  options: RedlockModuleOptions = settled,
+): Promise<RedlockHealthIndicator> {
+  const imports = [RedlockModule.forRoot(nodes, options), ...metadata.imports];
+  return (await startPlain({ ...metadata, imports })).get(RedlockHealthIndicator);
+}
+
+async function healthOf(
+  indicator: RedlockHealthIndicator,
+  options?: RedlockHealthOptions,
+): Promise<{ status: string } & RedlockHealth> {
+  const { locks } = await indicator.isHealthy('locks', options);
+  return locks as unknown as { status: string } & RedlockHealth;
+}
+
+function urlsOf(servers: readonly RedisServer[]): string[] {
+  return servers.map(({ url }) => url);
+}
+
+describe('RedlockHealthIndicator', () => {
+  it('is up without blemish while every node votes', async () => {
+    const servers = await startServers(3, ['--maxmemory-policy', 'noeviction']);
+    const indicator = await startIndicator(urlsOf(servers));
+
+    const health = await healthOf(indicator);
+
+    const sound = {
+      state: 'up',
+      isVoting: true,
+      quarantinedUntil: null,
+      findings: [],
+      message: '',
+    };
+    expect(health).toMatchObject({ status: 'up', isDegraded: false, quorum: 2, voting: 3 });
+    expect(health.nodes).toEqual(servers.map(({ url }) => ({ name: `${url}/0`, ...sound })));
+  });
+
+  it('is degraded while a minority is frozen, and says so within the node timeout', async () => {
+    const servers = await startServers(3);
+    const indicator = await startIndicator(urlsOf(servers), { ...settled, nodeTimeout: 500 });
+    servers[0]?.freeze();
+
+    const startedAt = performance.now();
+    const health = await healthOf(indicator);
+    const took = performance.now() - startedAt;
+
+    expect(health).toMatchObject({ status: 'up', isDegraded: true, voting: 2 });
+    expect(health.nodes[0]).toMatchObject({ state: 'silent', isVoting: false });
+    expect(health.nodes[0]?.message).toContain('no answer');
+    expect(took).toBeGreaterThanOrEqual(499);
+    // Far below the 5 s after which the connection notices the silence by itself.
+    expect(took).toBeLessThan(2_000);
+  });
+
+  it('is down once a majority is gone', async () => {
+    const servers = await startServers(3);
+    const indicator = await startIndicator(urlsOf(servers));
+    await Promise.all(servers.slice(1).map((server) => server.stop()));
+
+    const health = await healthOf(indicator);
+
+    expect(health).toMatchObject({ status: 'down', isDegraded: false, voting: 1 });
+    expect(health.nodes.map(({ isVoting }) => isVoting)).toEqual([true, false, false]);
+    expect(health.nodes[1]?.message).not.toBe('');
+  });
+
+  it('is down while a majority is in quarantine, and says until when', async () => {
+    const servers = await startServers(3);
+    const ttlMax = minutes(1);
+    const indicator = await startIndicator(urlsOf(servers), {
+      ...settled,
+      quarantine: true,
+      ttlMax,
+    });
+
+    const health = await healthOf(indicator);
+
+    expect(health).toMatchObject({ status: 'down', voting: 0 });
+    for (const { state, isVoting, quarantinedUntil } of health.nodes) {
+      expect([state, isVoting]).toEqual(['up', false]);
+      const left = Date.parse(quarantinedUntil ?? '') - Date.now();
+      expect(left).toBeGreaterThan(ttlMax - seconds(20));
+      expect(left).toBeLessThan(ttlMax + seconds(20));
+    }
+  });
+
+  it('is degraded by what the audit found, and names it', async () => {
+    const servers = await startServers(1, ['--maxmemory-policy', 'allkeys-lru']);
+    const indicator = await startIndicator(urlsOf(servers));
+
+    const health = await healthOf(indicator);
+
+    expect(health).toMatchObject({ status: 'up', isDegraded: true, voting: 1 });
+    expect(health.nodes[0]?.findings.join()).toContain('allkeys-lru');
+  });
+
+  it('is down once the application shuts down', async () => {
+    const imports = [RedlockModule.forRoot([new MemoryNode()]), ...metadata.imports];
+    const module = await startPlain({ ...metadata, imports });
+    const indicator = module.get(RedlockHealthIndicator);
+    await module.close();
+
+    const health = await healthOf(indicator);
+
+    expect(health).toMatchObject({ status: 'down', isClosed: true, voting: 1 });
+  });
+
+  it('asks the lock domain that it is told, about the resource that it is told', async () => {
+    const nodes = faultyNodes();
+    const imports = [
+      RedlockModule.forRoot([new MemoryNode()]),
+      RedlockModule.forRoot(nodes, { name: 'billing' }),
+      ...metadata.imports,
+    ];
+    const indicator = (await startPlain({ ...metadata, imports })).get(RedlockHealthIndicator);
+    const asked: string[] = [];
+    for (const node of nodes) {
+      const inspect = node.inspect.bind(node);
+      node.inspect = (world, resource, onAnswer) => {
+        asked.push(resource);
+        inspect(world, resource, onAnswer);
+      };
+    }
+
+    const health = await healthOf(indicator, { redlock: 'billing', resource: 'orders:probe' });
+    const unknown = await rejection(indicator.isHealthy('locks', { redlock: 'nowhere' }));
+
+    expect(health.nodes.map(({ name }) => name)).toEqual(['a', 'b', 'c']);
+    expect(asked).toEqual(['orders:probe', 'orders:probe', 'orders:probe']);
+    expect(String(unknown)).toContain('nowhere');
+  });
+
+  it('makes a readiness endpoint answer 200 or 503', async () => {
+    @Controller()
+    class ReadinessController {
+      constructor(
+        private readonly health: HealthCheckService,
+        private readonly locks: RedlockHealthIndicator,
+      ) {}
+
+      @Get('ready')
+      @HealthCheck()
+      ready() {
+        return this.health.check([() => this.locks.isHealthy()]);
+      }
+    }
+    const servers = await startServers(3);
+    const { url } = await startServer(
+      { ...metadata, controllers: [ReadinessController] },
+      settled,
+      urlsOf(servers),
+    );
+
+    const before = await fetch(`${url}/ready`);
+    await Promise.all(servers.slice(1).map((server) => server.stop()));
+    const after = await fetch(`${url}/ready`);
+
+    expect(before.status).toBe(200);
+    expect(after.status).toBe(503);
+    expect(await after.json()).toMatchObject({ error: { redlock: { status: 'down', voting: 1 } } });
+  });
+});

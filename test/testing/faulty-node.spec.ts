@@ -1,0 +1,217 @@
+import { describe, expect, it } from '@jest/globals';
+import { MemoryNode, RedlockModule, RedlockService, type LockNode } from 'nestjs-locked';
+import { FaultyNode, type NodeFault } from 'nestjs-locked/testing';
+
+import { quick, startPlain } from '../nest/support/applications.js';
+import { aborted, rejection, thrown } from '../nest/support/events.js';
+import { describeLockNode } from '../nodes/lock-node.contract.js';
+import { SimulatedEnvironment } from '../support/simulated-environment.js';
+import { acquire, extend, inspect, release, requestFor, worldOf } from '../support/node-harness.js';
+
+async function lockOver(node: LockNode, options = {}): Promise<RedlockService> {
+  const imports = [RedlockModule.forRoot([node], { ...quick, ...options })];
+  return (await startPlain({ imports })).get(RedlockService);
+}
+
+describeLockNode(
+  'faulty, without a fault',
+  async () => {
+    const inside = new MemoryNode();
+    const node = new FaultyNode({ node: inside });
+    return {
+      node,
+      other: new FaultyNode({ node: inside }),
+      now: () => Date.now(),
+      expire: async (keys) => {
+        for (const key of keys) node.expireNow(key);
+      },
+    };
+  },
+  async () => undefined,
+);
+
+describe('FaultyNode', () => {
+  it('lets others hold a key, and give it back', async () => {
+    const node = new FaultyNode();
+    const redlock = await lockOver(node);
+
+    node.occupy('a');
+    const whileHeld = await redlock.tryAcquire('a');
+    node.vacate('a');
+    const afterwards = await redlock.tryAcquire('a');
+
+    expect(whileHeld).toBeNull();
+    expect(afterwards?.isValid).toBe(true);
+    await afterwards?.release();
+  });
+
+  it('refuses what it is told to, at once, until it is healed', async () => {
+    const node = new FaultyNode();
+    const redlock = await lockOver(node);
+
+    node.refuse();
+    const error = await rejection(redlock.acquire('a', 10_000, { wait: 0 }));
+    const status = node.status();
+    node.heal();
+    const lock = await redlock.acquire('a');
+    node.refuse('extend');
+    const failedExtension = await rejection(lock.extend());
+
+    expect(error).toMatchObject({ code: 'NO_QUORUM' });
+    expect(status.state).toBe('down');
+    expect(failedExtension).toMatchObject({ code: 'NO_QUORUM' });
+    expect(lock.isValid).toBe(true);
+    await lock.release();
+  });
+
+  it('hangs without an answer, and serves in order what has piled up when it is healed', async () => {
+    const node = new FaultyNode();
+    const request = requestFor();
+    const answers: string[] = [];
+
+    node.hang();
+    node.acquire(request, ({ vote }) => answers.push(vote));
+    node.release({ ...request, wakes: false }, ({ vote }) => answers.push(vote));
+    const whileHanging = [...answers, node.status().state];
+    node.heal();
+    await inspect(node, worldOf(), 'r');
+
+    expect(whileHanging).toEqual(['suspended']);
+    expect(answers).toEqual(['granted', 'done']);
+  });
+
+  it('delays requests and answers by the environment', async () => {
+    const environment = new SimulatedEnvironment();
+    const node = new FaultyNode({ environment });
+    const answeredAt: number[] = [];
+    const startedAt = environment.now();
+
+    const ask = () =>
+      node.inspect(worldOf(), 'r', () => answeredAt.push(environment.now() - startedAt));
+
+    node.delay({ request: 20, answer: 30 });
+    ask();
+    await environment.advance(10);
+    node.delay({ request: 5, answer: 30 });
+    ask();
+    await environment.advance(50);
+    node.delay(40);
+    ask();
+    await environment.advance(50);
+
+    // The second is behind the first on the same connection.
+    expect(answeredAt).toEqual([50, 50, 100]);
+  });
+
+  it.each(['lose', 'expireNow'] as const)(
+    'makes a holder lose its lock by %s at the next extension, and others get it',
+    async (verb) => {
+      const node = new FaultyNode();
+      const redlock = await lockOver(node);
+      const other = await lockOver(node);
+      const others: boolean[] = [];
+
+      const error = await rejection(
+        redlock.using(['a', 'b'], { ttl: 150 }, async ({ signal }) => {
+          node[verb]('a');
+          const lock = await other.tryAcquire('a');
+          others.push(lock?.isValid === true);
+          await aborted(signal);
+          await lock?.release();
+        }),
+      );
+
+      expect(others).toEqual([true]);
+      expect(error).toMatchObject({ code: 'LOCK_LOST', reason: 'revoked' });
+    },
+  );
+
+  it('ends one resource by expireNow and leaves the others', async () => {
+    const node = new FaultyNode();
+    const redlock = await lockOver(node);
+    const lock = await redlock.acquire(['a', 'b']);
+
+    node.expireNow('a');
+
+    expect((await redlock.inspect('a')).state).toBe('free');
+    expect((await redlock.inspect('b')).state).toBe('held');
+    await lock.release();
+  });
+
+  it.each<[NodeFault, string, string]>([
+    ['down', 'failed', 'free'],
+    ['misconfigured', 'failed', 'free'],
+    ['requestLost', 'no answer', 'free'],
+    ['answerLost', 'no answer', 'held'],
+    ['answerOdd', 'failed', 'held'],
+    ['quarantined', 'quarantined', 'held'],
+    ['answerDoubled', 'granted granted', 'held'],
+  ])('with %s answers %s and leaves the key %s', async (fault, expected, left) => {
+    const inside = new MemoryNode();
+    const node = new FaultyNode({ node: inside, name: 'faulty' });
+    const answers: string[] = [];
+
+    node.fail(fault, 'acquire');
+    node.acquire(requestFor(), ({ vote }) => answers.push(vote));
+    await inspect(node, worldOf(), 'r');
+    const found = await inspect(inside, worldOf(), 'r');
+
+    expect(answers.join(' ') || 'no answer').toBe(expected);
+    expect(found).toMatchObject(
+      left === 'held' ? { ownerId: expect.any(String) } : { ownerId: null },
+    );
+  });
+
+  it('is refused where it is misconfigured, by the name that it was given', () => {
+    const node = new FaultyNode({ name: 'faulty' });
+
+    node.fail('misconfigured');
+
+    expect(node.status()).toMatchObject({ name: 'faulty', state: 'refused' });
+    expect(node.status().findings).toHaveLength(1);
+  });
+
+  it('records what it was asked', async () => {
+    const node = new FaultyNode();
+    const request = requestFor();
+
+    await acquire(node, request);
+    await extend(node, request);
+    await release(node, request);
+    await inspect(node, request.world, 'r');
+
+    const operations = node.calls.map(({ operation, request: its }) => [operation, its?.ownerId]);
+    const { ownerId } = request;
+    expect(operations).toEqual([
+      ['acquire', ownerId],
+      ['extend', ownerId],
+      ['release', ownerId],
+      ['inspect', undefined],
+    ]);
+    expect(node.count('extend')).toBe(1);
+  });
+});
+
+describe('the environment that a module is given', () => {
+  it('moves the time of its locks', async () => {
+    const environment = new SimulatedEnvironment();
+    const node = new FaultyNode({ environment });
+    const redlock = await lockOver(node, { environment });
+    const lock = await redlock.acquire('a', 10_000);
+
+    await environment.advance(9_000);
+    const before = lock.isValid;
+    await environment.advance(1_000);
+
+    expect([before, lock.isValid]).toEqual([true, false]);
+  });
+
+  it.each([[null], [{ now: () => 0 }], ['now']])(
+    'is refused at once where it is none: %j',
+    (given) => {
+      const register = () => RedlockModule.forRoot(undefined, { environment: given as never });
+
+      expect(String(thrown(register))).toContain('Expected environment to be an Environment, got ');
+    },
+  );
+});
