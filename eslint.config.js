@@ -17,7 +17,7 @@ const imports = (allowed, message) => ({
 const node = 'node:(?!timers|perf_hooks|crypto)';
 
 export default defineConfig(
-  globalIgnores(['dist/', 'coverage/']),
+  globalIgnores(['dist/', 'coverage/', 'docs/api/']),
   { linterOptions: { reportUnusedDisableDirectives: 'error' } },
   js.configs.recommended,
   {

@@ -1,4 +1,4 @@
-// redlock 5.0.0-beta.2 ships types that its `exports` hide from nodenext. What the bench uses of it.
+// redlock 5.0.0-beta.2 ships types that its `exports` hide from nodenext. What bench and tests use of it.
 declare module 'redlock' {
   import type { Redis } from 'ioredis';
 
@@ -12,6 +12,8 @@ declare module 'redlock' {
   export interface Lock {
     release(): Promise<unknown>;
   }
+
+  export class ExecutionError extends Error {}
 
   export default class Redlock {
     constructor(clients: Iterable<Redis>, settings?: Partial<Settings>);

@@ -39,11 +39,25 @@ export interface RedlockErrorDetails {
 
 const brand = Symbol.for('nestjs-locked.error');
 
+/** What somebody who reads the error can do; docs/ERRORS.md says more. */
+const nextSteps: Readonly<Record<RedlockErrorCode, string>> = {
+  LOCK_TAKEN: 'Try again later, or let the call wait longer (wait)',
+  NO_QUORUM: 'Look at what each node says, here and in RedlockService.status()',
+  LOCK_EXPIRED:
+    'Use a longer ttl, or look for what delays the nodes or blocks the event loop of this process',
+  LOCK_LOST: 'Stop what relied on it, others may hold it now',
+  LOCK_REENTRY: 'Acquire it in one place only, or join the held lock with { reentrant: true }',
+  REDLOCK_CLOSED: 'Send the call to another replica, or again after the restart',
+};
+
 /**
- * An outcome of locking that is not a programmer's mistake.
+ * An outcome of locking that is not a programmer's mistake. The message ends with what to do and
+ * where to read more.
  * `instanceof` works across the ESM and the CJS copy of the package: it compares the `code`.
  */
 export abstract class RedlockError extends Error {
+  /** The code that all instances have. */
+  declare static readonly code: RedlockErrorCode;
   abstract readonly code: RedlockErrorCode;
   /** What was to be locked, sorted. */
   readonly resources: readonly string[];
@@ -52,7 +66,8 @@ export abstract class RedlockError extends Error {
   readonly [brand] = true;
 
   constructor(message: string, details: RedlockErrorDetails) {
-    super(message, 'cause' in details ? { cause: details.cause } : undefined);
+    const advised = `${message}. ${advice(new.target.code)}`;
+    super(advised, 'cause' in details ? { cause: details.cause } : undefined);
     this.resources = details.resources;
     this.votes = details.votes ?? [];
   }
@@ -65,7 +80,7 @@ export abstract class RedlockError extends Error {
 
 /** Others hold the resource, and `wait` was spent. */
 export class LockTakenError extends RedlockError {
-  static readonly code = 'LOCK_TAKEN';
+  static override readonly code = 'LOCK_TAKEN';
   readonly code = LockTakenError.code;
   override readonly name = 'LockTakenError';
   /** When a quorum of nodes may be free again, in ms; null where no node said. Not a promise. */
@@ -79,21 +94,21 @@ export class LockTakenError extends RedlockError {
 
 /** Too few nodes answered; the message and `votes` say what each of them said. */
 export class NoQuorumError extends RedlockError {
-  static readonly code = 'NO_QUORUM';
+  static override readonly code = 'NO_QUORUM';
   readonly code = NoQuorumError.code;
   override readonly name = 'NoQuorumError';
 }
 
 /** A quorum granted the lock, but so late that too little of its validity was left. */
 export class LockExpiredError extends RedlockError {
-  static readonly code = 'LOCK_EXPIRED';
+  static override readonly code = 'LOCK_EXPIRED';
   readonly code = LockExpiredError.code;
   override readonly name = 'LockExpiredError';
 }
 
 /** The lock was held and is no longer. */
 export class LockLostError extends RedlockError {
-  static readonly code = 'LOCK_LOST';
+  static override readonly code = 'LOCK_LOST';
   readonly code = LockLostError.code;
   override readonly name = 'LockLostError';
   readonly reason: LossReason;
@@ -112,28 +127,37 @@ export class LockLostError extends RedlockError {
 
 /** The same async context already holds the resource: waiting would be waiting for itself. */
 export class LockReentryError extends RedlockError {
-  static readonly code = 'LOCK_REENTRY';
+  static override readonly code = 'LOCK_REENTRY';
   readonly code = LockReentryError.code;
   override readonly name = 'LockReentryError';
 }
 
 /** The application is shutting down; no lock is granted any more. */
 export class RedlockClosedError extends RedlockError {
-  static readonly code = 'REDLOCK_CLOSED';
+  static override readonly code = 'REDLOCK_CLOSED';
   readonly code = RedlockClosedError.code;
   override readonly name = 'RedlockClosedError';
 }
 
 /** One line that tells each node's vote: `redis://a:6379 granted, redis://b:6379 failed (…)`. */
 export function describeVotes(votes: readonly NodeVote[]): string {
-  return votes
-    .map(({ node, vote, message }) => `${node} ${vote}${message === '' ? '' : ` (${message})`}`)
-    .join(', ');
+  return votes.map(describeVote).join(', ');
+}
+
+function describeVote({ node, vote, message }: NodeVote): string {
+  if (vote === 'none') return `${node} had not answered yet`;
+  return `${node} ${vote}${message === '' ? '' : ` (${message})`}`;
 }
 
 /** The resources as a message names them: `"sku:1", "sku:2"`. */
 export function describeResources(resources: readonly string[]): string {
   return resources.map((resource) => JSON.stringify(resource)).join(', ');
+}
+
+function advice(code: RedlockErrorCode): string {
+  const section = code.toLowerCase().replaceAll('_', '-');
+  // In the installed package, so that it fits the installed version.
+  return `${nextSteps[code]} (docs/ERRORS.md#${section} of nestjs-locked)`;
 }
 
 // A class that names a code of its own is recognised by it; a user's subclass by its prototype.

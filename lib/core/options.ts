@@ -52,7 +52,7 @@ export interface UsingOptions extends AcquireOptions {
   readonly holdAtLeast?: Milliseconds;
 }
 
-/** What can be said once for all locks of a {@link Redlock}. All clients must say the same. */
+/** What can be said once for all locks of a `Redlock`. All clients must say the same. */
 export interface RedlockOptions extends Omit<AcquireOptions, 'signal'> {
   /**
    * Lifetime given to the nodes where a call names none, in whole ms, 100 to `ttlMax`.

@@ -28,7 +28,7 @@ import type { Milliseconds } from './units.js';
 /** What runs while a lock is held. */
 export type LockedBody<T> = (lock: Lock) => T | Promise<T>;
 
-/** How a {@link Redlock} and its nodes are. */
+/** How a `Redlock` and its nodes are. */
 export interface RedlockStatus {
   readonly isClosed: boolean;
   /** How many nodes make a majority. */

@@ -33,14 +33,14 @@ export function refusalError(ensemble: Ensemble, refusal: Refusal): RedlockError
   const said = describeVotes(votes);
   switch (verdict) {
     case 'taken': {
-      const message = `${what}: held by another owner. Nodes: ${said}`;
       const retryAfter = freeAfter(answers, ensemble.quorum);
+      const until = retryAfter === null ? '' : ` for another ${retryAfter} ms, unless extended`;
+      const message = `${what}: held by another owner${until}. Nodes: ${said}`;
       return new LockTakenError(message, { resources, votes, retryAfter });
     }
     case 'expired':
       return new LockExpiredError(
-        `${what}: a quorum granted it too late to be of use. Use a longer ttl, or look for what ` +
-          `delays the nodes or blocks the event loop. Nodes: ${said}`,
+        `${what}: a quorum granted it too late to be of use. Nodes: ${said}`,
         { resources, votes },
       );
     default:
@@ -81,7 +81,7 @@ function noQuorumReason(ensemble: Ensemble, refusal: Refusal): string {
     );
   }
   if (refusal.verdict === 'stale') {
-    return `others proposed higher fencing tokens each time; try again`;
+    return `others proposed higher fencing tokens each time`;
   }
   return `fewer than ${quorum} of ${nodes.length} nodes could vote`;
 }

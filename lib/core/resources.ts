@@ -2,10 +2,17 @@
 const RESERVED_PREFIX = 'redlock:';
 
 /**
+ * The longest name of a resource, in UTF-16 code units. Room for a URL or a few joined ids; every
+ * acquisition sends it to every node, so that what comes from a request must not be megabytes.
+ */
+const LENGTH_MAX = 512;
+
+/**
  * Checks the names of what is to be locked and puts them into the one order that every process
  * uses: without doubles, sorted by code unit. `origin` names the source in errors.
  * @throws TypeError where there is no name, an empty one, or something else than strings.
- * @throws RangeError where a name begins with `redlock:`.
+ * @throws RangeError where a name begins with `redlock:`, has more than 512 UTF-16 code units, or
+ *   holds half of a surrogate pair: all of those would be the same key.
  */
 export function normalizeResources(input: unknown, origin = 'resources'): readonly string[] {
   const names: readonly unknown[] = Array.isArray(input) ? input : [input];
@@ -27,14 +34,28 @@ export function checkResource(name: unknown, origin: string, form = 'a non-empty
   if (typeof name !== 'string' || name === '') {
     throw new TypeError(`Expected ${origin} to be ${form}, got ${describe(name)}`);
   }
+  if (name.length > LENGTH_MAX) {
+    throw new RangeError(
+      `Expected ${origin} to have at most ${LENGTH_MAX} characters, got ${name.length}; ` +
+        `lock a hash of what is longer`,
+    );
+  }
   if (name.startsWith(RESERVED_PREFIX)) {
     throw new RangeError(
       `Expected ${origin} not to begin with "${RESERVED_PREFIX}", which the protocol keeps ` +
         `for itself, got ${JSON.stringify(name)}`,
     );
   }
+  if (HALF_PAIR.test(name)) {
+    throw new RangeError(
+      `Expected ${origin} to be well-formed Unicode, got half of a surrogate pair in ` +
+        JSON.stringify(name),
+    );
+  }
   return name;
 }
+
+const HALF_PAIR = /\p{Surrogate}/u;
 
 /** A value as an error message shows it: short, and without running the value's own code. */
 export function describe(value: unknown): string {

@@ -53,7 +53,8 @@ const handledKey = Symbol.for('nestjs-locked.handled');
  * Over HTTP: 423 with `Retry-After` for taken, 503 with `Retry-After` (1 s) for no quorum, expired
  * and closed, 500 for lost. Otherwise `RpcException`, `WsException`, or a GraphQL error with
  * `extensions.code`. The original is the `cause`. Errors of guards do not come by here. Of a hybrid
- * application `connectMicroservice` needs `inheritAppConfig: true`, as for all global interceptors.
+ * application `connectMicroservice` needs `inheritAppConfig: true`, as for all global interceptors;
+ * Nest 11 gives gateways none, and they need `@UseInterceptors(LockedInterceptor)`.
  */
 @Injectable()
 export class LockedInterceptor implements NestInterceptor {
@@ -127,24 +128,41 @@ export class LockedInterceptor implements NestInterceptor {
   }
 }
 
-/** Passes the response on, and its end as soon as the lock is released, or must not wait. */
+/**
+ * Passes the response on, and its end as soon as the lock is released, or must not wait. A value
+ * that ends the response goes out with the end: gateways and message handlers answer with the
+ * first value, and that answer must not say "done" under a lock that was lost.
+ */
 function responder(scope: EndpointScope, subscriber: Subscriber<unknown>): Observer<unknown> {
+  let latest: { readonly value: unknown } | null = null;
+  const passOn = (): void => {
+    const kept = latest;
+    latest = null;
+    if (kept !== null) subscriber.next(kept.value);
+  };
   return {
-    next: (value) => subscriber.next(value),
+    next: (value) => {
+      passOn();
+      latest = { value };
+      // An end comes in the same turn as its value; a stream that goes on must not be held up.
+      queueMicrotask(passOn);
+    },
     error: (error) => {
+      passOn();
       // An inner timeout, with the handler still at work: the teardown waits for that.
       if (scope.isBusy) subscriber.error(error);
       else void scope.close().then(() => subscriber.error(error));
     },
     complete: () => {
+      const last = latest;
+      latest = null;
+      const complete = (): void => {
+        if (last !== null) subscriber.next(last.value);
+        subscriber.complete();
+      };
       // The response is a stream that is read from now on: the teardown waits for its close.
-      if (scope.isBusy) subscriber.complete();
-      else {
-        scope.end().then(
-          () => subscriber.complete(),
-          (error: unknown) => subscriber.error(error),
-        );
-      }
+      if (scope.isBusy) complete();
+      else scope.end().then(complete, (error: unknown) => subscriber.error(error));
     },
   };
 }

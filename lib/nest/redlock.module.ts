@@ -7,6 +7,7 @@ import {
 } from '@nestjs/common';
 import { APP_INTERCEPTOR, HttpAdapterHost, ModuleRef, ModulesContainer } from '@nestjs/core';
 
+import { majorityOf } from '../core/quorum.js';
 import { Redlock } from '../core/redlock.js';
 import { createNodes, type NodeInput, type NodeSet } from '../nodes/node-inputs.js';
 import { httpStatusToken, LockedInterceptor } from './locked.interceptor.js';
@@ -142,6 +143,7 @@ class LockRuntime implements OnApplicationShutdown {
   ): Promise<LockRuntime> {
     assertRegisteredOnce(name, modules);
     if (inputs === undefined) redlockLogger.log(`${labelOf(name)} locks in this process only`);
+    warnOfEvenCount(name, inputs?.length ?? 1);
     const observer = createObserver(name);
     const options = resolveOptions(core, inputs?.length ?? 1);
     const ports = { environment, observer };
@@ -170,6 +172,15 @@ function assertRegisteredOnce(name: string, modules: ModulesContainer): void {
   throw new RangeError(
     `Expected ${labelOf(name)} to be registered once in an application, got ${count} times: ` +
       `import it in the root module alone, or give each registration its own name`,
+  );
+}
+
+function warnOfEvenCount(name: string, count: number): void {
+  if (count % 2 !== 0) return;
+  const tolerated = count - majorityOf(count);
+  redlockLogger.warn(
+    `${labelOf(name)} has ${count} nodes, which keep working while ${tolerated} of them are ` +
+      `down, as ${count - 1} would: one more that can fail, for nothing. Name an odd number`,
   );
 }
 

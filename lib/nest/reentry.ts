@@ -85,14 +85,14 @@ function reentryError(
   const held = overlapping
     .map(({ lock, place }) => `${describeResources(lock.resources)} in ${place}`)
     .join(', ');
-  const advice = isCovered
-    ? 'Acquire it in one place only, or join the held lock with { reentrant: true }'
-    : 'No single lock held here covers them all, so there is none to join: acquire all of them ' +
-      'together, in the outer place';
+  const obstacle = isCovered
+    ? ''
+    : '. No single lock held here covers them all, so there is none to join: acquire all of ' +
+      'them together, in the outer place';
   const place = caller.isByHand ? `${caller.place}${callSite()}` : caller.place;
   const message =
     `${place} asks for ${describeResources(resources)}, ` +
-    `but the same async context already holds ${held}: it would wait for itself. ${advice}`;
+    `but the same async context already holds ${held}: it would wait for itself${obstacle}`;
   return new LockReentryError(message, { resources });
 }
 

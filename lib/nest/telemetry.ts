@@ -5,7 +5,6 @@ import { channel, type Channel } from 'node:diagnostics_channel';
 
 import { Logger } from '@nestjs/common';
 
-import { describeResources } from '../core/errors.js';
 import type { LossReason } from '../core/errors.js';
 import type { NodeStatus } from '../core/lock-node.js';
 import type { RedlockObserver, RoundOperation } from '../core/observer.js';
@@ -128,7 +127,8 @@ export function createObserver(redlock: string): RedlockObserver {
       channels.release.publish(message);
     },
     lost({ resources, ownerId }, reason, heldFor) {
-      redlockLogger.warn(`${prefix}Lost the lock of ${describeResources(resources)}: ${reason}`);
+      // Not which one: names of resources tell of users, and logs go far. The channel says it.
+      redlockLogger.warn(`${prefix}Lost a lock: ${reason}. Which one is on nestjs-locked:lost`);
       if (!channels.lost.hasSubscribers) return;
       const message: LostMessage = { redlock, resources, ownerId, reason, heldFor };
       channels.lost.publish(message);

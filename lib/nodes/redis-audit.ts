@@ -95,6 +95,24 @@ export function judge(
   return { refusal: null, findings: [...configuration(node, facts), ...clocks] };
 }
 
+/**
+ * What is wrong where the client that connected before goes by other numbers than we do; nothing
+ * where `rulesBefore` is empty. Applications that disagree for good each say so when they connect.
+ */
+export function disagreement(rulesBefore: string, world: World): string[] {
+  if (rulesBefore === '') return [];
+  const retention = world.fencing ? world.fenceRetention : 0;
+  const [skew, fences, quarantine] = rulesBefore.split(':').map(Number);
+  if (skew === world.clockSkewMax && fences === retention && quarantine === world.quarantine) {
+    return [];
+  }
+  const setting = (fences === 0) === (retention === 0) ? 'ttlMax or driftFactor' : 'fencing';
+  return [
+    `The client that connected to it before this one goes by another ${setting}: a restart may ` +
+      'let two holders in. Set the same in all applications. After a change this passes.',
+  ];
+}
+
 function configuration(
   node: { readonly isPersistent: boolean },
   { evictionPolicy, replicaCount, isAppendOnly }: ServerFacts,

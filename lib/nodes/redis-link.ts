@@ -3,7 +3,7 @@ import type { Environment, TimerHandle } from '../core/environment.js';
 import type { FailedAnswer, World } from '../core/lock-node.js';
 import type { Milliseconds } from '../core/units.js';
 import type { NodeHealth } from './node-health.js';
-import { factsOf, judge, type ClockReading, type NodePeers } from './redis-audit.js';
+import { disagreement, factsOf, judge, type ClockReading, type NodePeers } from './redis-audit.js';
 import type { SendScript } from './redis-batch.js';
 import { RedisConnection, type ConnectionListener } from './redis-connection.js';
 import { isReadOnly, lostOutcome, unsentOutcome } from './redis-outcomes.js';
@@ -157,7 +157,11 @@ export class RedisLink implements ConnectionListener {
     this.#failureCount = 0;
     onUsable(connection);
     health.heard(certified.nodeTime);
-    health.up(certified.isOriginKnown ? findings : [...findings, ORIGIN_UNKNOWN]);
+    health.up([
+      ...findings,
+      ...disagreement(certified.rulesBefore, world),
+      ...(certified.isOriginKnown ? [] : [ORIGIN_UNKNOWN]),
+    ]);
     health.quarantined(certified.quarantineRemaining);
   }
 

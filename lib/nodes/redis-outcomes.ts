@@ -60,6 +60,12 @@ const MISCONFIGURATIONS = new Set([
   'WRONGTYPE',
 ]);
 
-/** The same, where the server names no code. Redis 7 says the last to a script without a right. */
-const MISCONFIGURED =
-  /^ERR (unknown (redis )?command|(invalid )?DB index|the user executing the script can't)/i;
+/**
+ * The same, where the server names no code. The last two are said to a script without a right: by
+ * Redis 7.0, and by later ones and Valkey.
+ */
+const MISCONFIGURED = new RegExp(
+  '^ERR (unknown (redis )?command|(invalid )?DB index|' +
+    "the user executing the script can't|ACL failure in script)",
+  'i',
+);

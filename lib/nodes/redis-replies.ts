@@ -15,14 +15,17 @@ export interface Certified {
   readonly quarantineRemaining: Milliseconds;
   /** False where scripts may not ask INFO, so that only the certificate's own age speaks. */
   readonly isOriginKnown: boolean;
+  /** S, R and M in ms, `2000:10000:30310`, of the client before; empty without quarantine. */
+  readonly rulesBefore: string;
 }
 
 /** Reads what `certify` answered. Null where it makes no sense. */
 export function readCertified(reply: unknown): Certified | null {
   if (!Array.isArray(reply)) return null;
-  const [nodeTime, quarantineRemaining, origin] = reply as unknown[];
+  const [nodeTime, quarantineRemaining, origin, rulesBefore] = reply as unknown[];
   if (typeof nodeTime !== 'number' || typeof quarantineRemaining !== 'number') return null;
-  return { nodeTime, quarantineRemaining, isOriginKnown: origin === 1 };
+  if (typeof rulesBefore !== 'string') return null;
+  return { nodeTime, quarantineRemaining, isOriginKnown: origin === 1, rulesBefore };
 }
 
 /** Reads what `acquire` answered. */

@@ -54,7 +54,9 @@ export function batchArguments(
 
 /** The arguments of `certify`. */
 export function certifyArguments(world: World, isPersistent: boolean): ScriptArguments {
-  return [1, certificateKey(world), ...worldArguments(world, isPersistent)];
+  const rules = world.quarantine === 0 ? [] : [`${world.keyPrefix}redlock:rules`];
+  const keys = [certificateKey(world), ...rules];
+  return [keys.length, ...keys, ...worldArguments(world, isPersistent)];
 }
 
 /** The arguments of `inspect`. */

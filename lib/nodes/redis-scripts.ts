@@ -78,6 +78,20 @@ local function counted(uncounted, vote, figure)
 end
 `;
 
+/**
+ * Clients that go by different numbers do not keep each other's locks through a restart. Each
+ * leaves its own with the certificate when it connects, and learns of the one before it.
+ */
+const AGREEMENT = `
+local function exchangeRules()
+  if quarantine == 0 then return '' end
+  local ours = ARGV[1] .. ':' .. ARGV[2] .. ':' .. ARGV[3]
+  local theirs = redis.call('GET', KEYS[2])
+  if theirs ~= ours then redis.pcall('SET', KEYS[2], ours) end
+  return theirs or ours
+end
+`;
+
 const ACQUIRE = `
 local function acquire(first, count, owner, token, ttl)
   local last, owned = first + count - 1, 0
@@ -236,11 +250,11 @@ return answers`),
 
   inspect: script(`return {redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1])}`),
 
-  certify: script(`${WORLD}${CERTIFICATE}
+  certify: script(`${WORLD}${CERTIFICATE}${AGREEMENT}
 now = readClock()
 local uncounted, certificate, replid = readCertificate()
 writeCertificate(certificate)
-return {now, math.ceil(uncounted / 1000), replid and 1 or 0}`),
+return {now, math.ceil(uncounted / 1000), replid and 1 or 0, exchangeRules()}`),
 } as const;
 
 function script(text: string): RedisScript {

@@ -1,3 +1,6 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
 import { describe, expect, it } from '@jest/globals';
 
 import {
@@ -15,6 +18,8 @@ import { describeAnswer, mayHoldKeys } from '../../lib/core/node-votes.js';
 import { setScene } from './scene.js';
 import type { AcquireAnswer, ExtendAnswer } from '../../lib/core/lock-node.js';
 
+const root = join(import.meta.dirname, '../..');
+const errorsPage = readFileSync(join(root, 'docs/ERRORS.md'), 'utf8');
 const details = { resources: ['r'] };
 const all: readonly (readonly [RedlockError, string, string])[] = [
   [new LockTakenError('m', { ...details, retryAfter: 5 }), 'LockTakenError', 'LOCK_TAKEN'],
@@ -37,7 +42,7 @@ describe.each(all)('%s', (error, name, code) => {
   it('is an Error and a RedlockError with a name, a stable code, resources and votes', () => {
     expect(error).toBeInstanceOf(Error);
     expect(error).toBeInstanceOf(RedlockError);
-    expect(error).toMatchObject({ name, code, message: 'm', resources: ['r'], votes: [] });
+    expect(error).toMatchObject({ name, code, resources: ['r'], votes: [] });
     expect(error.stack).toContain('errors.spec');
   });
 
@@ -45,6 +50,18 @@ describe.each(all)('%s', (error, name, code) => {
     const matching = classes.filter((type) => error instanceof type);
 
     expect(matching.map((type) => type.name)).toEqual([name]);
+  });
+});
+
+describe.each(all)('the message of %s', (error, _name, code) => {
+  it('ends with what to do, and names a section of the documents that the package ships', () => {
+    const section = code.toLowerCase().replaceAll('_', '-');
+
+    expect(error.message).toMatch(/^m\. [A-Z][^.]{20,}/);
+    expect(error.message).toContain(`(docs/ERRORS.md#${section} of nestjs-locked)`);
+    // Whatever renders Markdown makes the anchor of a heading from its text.
+    expect(errorsPage).toContain(`\n## ${section}\n`);
+    expect(errorsPage).toContain(`\`${code}\``);
   });
 });
 
@@ -106,9 +123,12 @@ describe('in a message', () => {
     const told = describeVotes([
       { node: 'redis://a:6379', vote: 'granted', message: '' },
       { node: 'redis://b:6379', vote: 'failed', message: 'LOADING' },
+      { node: 'redis://c:6379', vote: 'none', message: '' },
     ]);
 
-    expect(told).toBe('redis://a:6379 granted, redis://b:6379 failed (LOADING)');
+    expect(told).toBe(
+      'redis://a:6379 granted, redis://b:6379 failed (LOADING), redis://c:6379 had not answered yet',
+    );
   });
 
   it('resources are quoted', () => {

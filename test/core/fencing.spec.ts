@@ -158,7 +158,7 @@ describe('a stale proposal', () => {
 
     expect(node(0).count('acquire')).toBe(4);
     expect(error.message).toMatch(
-      /in 4 attempts and \d+ ms: others proposed higher fencing tokens each time; try again/,
+      /in 4 attempts and \d+ ms: others proposed higher fencing tokens each time/,
     );
     expect(error.message).toMatch(/stale \(it knows a higher fencing token\)/);
     expect(error.votes.filter(({ vote }) => vote === 'stale').length).toBeGreaterThanOrEqual(2);

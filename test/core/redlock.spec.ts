@@ -525,7 +525,7 @@ describe('a Redlock that is closed', () => {
     for (const error of errors) {
       expect(expectInstance(error, RedlockClosedError)).toMatchObject({
         resources: ['r'],
-        message: 'Could not lock "r": the application is shutting down and grants no lock any more',
+        message: expect.stringContaining('the application is shutting down'),
       });
     }
     expect(node(0).calls).toEqual([]);

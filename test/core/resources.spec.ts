@@ -8,6 +8,12 @@ describe('the names of resources', () => {
     expect(normalizeResources(['b', 'B', 'a', 'b', 'ä'])).toEqual(['B', 'a', 'b', 'ä']);
   });
 
+  it('may have 512 characters, whatever their length in bytes', () => {
+    for (const name of ['x'.repeat(512), '\u{1F512}'.repeat(256)]) {
+      expect(normalizeResources(name)).toEqual([name]);
+    }
+  });
+
   it('may be one string', () => {
     expect(normalizeResources('sku:1')).toEqual(['sku:1']);
   });
@@ -42,6 +48,18 @@ describe('a bad resource', () => {
     [Array(1), new TypeError(`${rule} undefined`)],
     ['redlock:node', new RangeError(`${reserved} "redlock:node"`)],
     [['a', 'redlock:fence:a'], new RangeError(`${reserved} "redlock:fence:a"`)],
+    [
+      'x'.repeat(513),
+      new RangeError(
+        'Expected resources to have at most 512 characters, got 513; lock a hash of what is longer',
+      ),
+    ],
+    [
+      'a\ud800',
+      new RangeError(
+        'Expected resources to be well-formed Unicode, got half of a surrogate pair in "a\\ud800"',
+      ),
+    ],
   ])('%p is refused by every call, and nothing runs', async (bad, expected) => {
     const { redlock, node, rejection } = setScene();
     const body = jest.fn();

@@ -65,10 +65,10 @@ export class TortureNode {
     }
   }
 
-  /** All keys, but for the certificate, which is meant to stay. */
+  /** All keys, but for the certificate and what stands beside it, which are meant to stay. */
   async leftovers(): Promise<string[]> {
     const keys = (await this.callUntilDone('KEYS', '*')) as string[];
-    return keys.filter((key) => key !== 'redlock:node');
+    return keys.filter((key) => !['redlock:node', 'redlock:rules'].includes(key));
   }
 
   async stop(): Promise<void> {

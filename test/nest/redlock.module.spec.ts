@@ -92,6 +92,21 @@ describe('RedlockModule registered', () => {
     ]);
   });
 
+  it.each([
+    [2, ['2 nodes, which keep working while 0 of them are down, as 1 would']],
+    [3, []],
+    [4, ['4 nodes, which keep working while 1 of them are down, as 3 would']],
+  ])('over %i nodes warns of an even number only', async (count, warnings) => {
+    const log = new Log();
+    const nodes = Array.from({ length: count }, (_, index) => new MemoryNode({ name: `${index}` }));
+
+    await startPlain({ imports: [RedlockModule.forRoot(nodes)] }, log);
+
+    expect(log.lines.filter(([level]) => level === 'warn')).toEqual(
+      warnings.map((text) => ['warn', expect.stringContaining(text), 'Redlock']),
+    );
+  });
+
   it('is seen by all modules, or only where it is imported', async () => {
     @Injectable()
     class Service {

@@ -105,7 +105,7 @@ describe('the diagnostics channels', () => {
       },
     ]);
     expect(log.lines.filter(([level]) => level === 'warn')).toEqual([
-      ['warn', '[billing] Lost the lock of "a": revoked', 'Redlock'],
+      ['warn', '[billing] Lost a lock: revoked. Which one is on nestjs-locked:lost', 'Redlock'],
     ]);
   });
 

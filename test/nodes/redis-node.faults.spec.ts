@@ -526,6 +526,27 @@ describe('what an audit finds', () => {
     expect(log.events).toMatchObject([{ isTrouble: true }]);
   });
 
+  it('another ttlMax of the client before is told by each that connects, while they differ', async () => {
+    const server = await startServer();
+    const findingsOf = async (options: RedlockOptions): Promise<readonly string[]> => {
+      const { log } = await startNode(server.url, { quarantine: true, ...options });
+      return (await log.untilState('up')).status.findings;
+    };
+
+    const first = await findingsOf({ ttlMax: 30_000 });
+    const other = await findingsOf({ ttlMax: 60_000 });
+    const same = await findingsOf({ ttlMax: 60_000 });
+    const again = await findingsOf({ ttlMax: 30_000 });
+    const unfenced = await findingsOf({ ttlMax: 30_000, fencing: false });
+
+    expect([first, same]).toEqual([[], []]);
+    expect([other, again]).toEqual([
+      [expect.stringMatching(/goes by another ttlMax.*Set the same/)],
+      [expect.stringMatching(/goes by another ttlMax.*Set the same/)],
+    ]);
+    expect(unfenced).toEqual([expect.stringMatching(/goes by another fencing/)]);
+  });
+
   it('INFO is denied, inside scripts too', async () => {
     const server = await startServer();
     await server.client.call('ACL', ['SETUSER', 'u', 'on', '>p', '~*', '+@all', '-info']);

@@ -33,6 +33,7 @@ describe('an error reply (PROTOCOL section 11)', () => {
     "ERR unknown command 'EVALSHA', with args beginning with: ",
     'ERR Unknown Redis command called from script script: x, on @user_script:1.',
     "ERR The user executing the script can't run this command or subcommand script: x",
+    "ERR ACL failure in script: User u has no permissions to run the 'set' command script: x",
     'ERR DB index is out of range',
   ])('leaves no key, and stays until somebody acts: %s', (message) => {
     expect(outcomeOfError(message)).toEqual({

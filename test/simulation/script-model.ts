@@ -100,6 +100,7 @@ export class ScriptModel {
     this.#hasWritten = false;
     const certificate = this.#readCertificate(world, moment);
     this.#writeCertificate(world, certificate, moment);
+    this.#writeRules(world, moment);
     return Math.ceil(certificate.uncounted / 1_000);
   }
 
@@ -177,6 +178,13 @@ export class ScriptModel {
     this.data.set(certificateKey(world), { value: renewed, expiresAt: Infinity });
   }
 
+  #writeRules(world: World, moment: ScriptMoment): void {
+    if (world.quarantine === 0 || !this.#canStore(moment)) return;
+    const retention = world.fencing ? world.fenceRetention : 0;
+    const value = `${world.clockSkewMax}:${retention}:${world.quarantine}`;
+    this.data.set(rulesKey(world), { value, expiresAt: Infinity });
+  }
+
   #lowestRefused(world: World, resources: readonly string[], moment: ScriptMoment): number {
     let low = moment.now - world.clockSkewMax * 1_000;
     for (const resource of resources) {
@@ -231,6 +239,11 @@ export function wakeChannel(world: World, resource: string): string {
 /** The key of a server's birth certificate. */
 export function certificateKey(world: World): string {
   return `${world.keyPrefix}redlock:node`;
+}
+
+/** The key of what the last client to connect goes by. */
+export function rulesKey(world: World): string {
+  return `${world.keyPrefix}redlock:rules`;
 }
 
 function readsClock(world: World): boolean {

@@ -8,7 +8,12 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 
+/** The programs that may serve. */
+export type ServerCommand = 'redis-server' | 'valkey-server';
+
 export interface RedisServerOptions {
+  /** Which program. @default the first that is installed */
+  readonly command?: ServerCommand;
   /** TCP port on 127.0.0.1. @default a free one */
   readonly port?: number;
   /** Further command-line arguments, such as `['--maxmemory', '1mb']`. */
@@ -34,7 +39,7 @@ export interface RedisServer {
 
 /** Starts one server and resolves when it accepts connections. */
 export async function startRedisServer(options: RedisServerOptions = {}): Promise<RedisServer> {
-  const command = serverCommand();
+  const command = options.command ?? firstInstalled();
   const directory = mkdtempSync(join(tmpdir(), 'nestjs-locked-redis-'));
   const args = options.args ?? [];
   try {
@@ -70,6 +75,13 @@ export async function startRedisServers(
     throw failure.reason;
   }
   return servers;
+}
+
+/** The programs that are on PATH, for what is to be shown on each. */
+export function installedServers(): ServerCommand[] {
+  return SERVER_COMMANDS.filter(
+    (command) => spawnSync(command, ['--version'], { stdio: 'ignore' }).status === 0,
+  );
 }
 
 class ChildServer implements RedisServer {
@@ -164,16 +176,12 @@ async function readiness(
   });
 }
 
-function serverCommand(): string {
-  const found = SERVER_COMMANDS.find(
-    (command) => spawnSync(command, ['--version'], { stdio: 'ignore' }).status === 0,
+function firstInstalled(): ServerCommand {
+  const [found] = installedServers();
+  if (found !== undefined) return found;
+  throw new Error(
+    `Expected ${SERVER_COMMANDS.join(' or ')} on PATH, found neither; install one of them.`,
   );
-  if (found === undefined) {
-    throw new Error(
-      `Expected ${SERVER_COMMANDS.join(' or ')} on PATH, found neither; install one of them.`,
-    );
-  }
-  return found;
 }
 
 function hasEnded(child: ChildProcess): boolean {
@@ -185,7 +193,7 @@ function pidOf(child: ChildProcess): number {
   return child.pid;
 }
 
-const SERVER_COMMANDS = ['redis-server', 'valkey-server'] as const;
+const SERVER_COMMANDS: readonly ServerCommand[] = ['redis-server', 'valkey-server'];
 const START_ATTEMPTS_MAX = 10;
 
 // Below the ports that systems give to outgoing connections: one of those could take the port of a

@@ -1,0 +1,157 @@
+// What the documents show has to compile, and what they tell an operator to allow has to be enough.
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
+
+import { describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import ts from 'typescript';
+
+import { resolveOptions } from '../lib/core/options.js';
+import { Redlock } from '../lib/core/redlock.js';
+import { createNodes } from '../lib/nodes/node-inputs.js';
+import { startRedisServer, type RedisServer } from './support/redis-servers.js';
+
+const root = join(import.meta.dirname, '..');
+const guides = readdirSync(join(root, 'docs')).filter((file) => file.endsWith('.md'));
+const documents = ['README.md', 'SECURITY.md', ...guides.map((file) => `docs/${file}`)];
+const read = (file: string): string => readFileSync(join(root, file), 'utf8');
+
+describe('the code in the documents', () => {
+  const snippets = documents.flatMap((file) =>
+    [...read(file).matchAll(/```ts\n([\s\S]*?)```/g)].map(([, code], index) => ({
+      file: `${file.replace(/\W/g, '-')}-${index + 1}.ts`,
+      code: completed(code ?? ''),
+    })),
+  );
+
+  it('compiles, each block as a file of its own', () => {
+    expect(snippets.length).toBeGreaterThan(10);
+    expect(typeErrors(snippets)).toEqual([]);
+  });
+
+  it('is marked as TypeScript where it is TypeScript, so that it is compiled', () => {
+    const marks = documents.flatMap((file) =>
+      [...read(file).matchAll(/^ *```(\w*)\n[\s\S]*?^ *```$/gm)].map(([, mark]) => mark),
+    );
+
+    expect(marks.filter((mark) => /^(tsx|jsx?|(java|type)script)$/.test(mark ?? ''))).toEqual([]);
+  });
+});
+
+describe('the ACL line for a Redis user', () => {
+  const rules = ['README.md', 'docs/OPERATIONS.md'].map(
+    (file) => /ACL (SETUSER locks .*)/.exec(read(file))?.[1] ?? '',
+  );
+  const words = rules[0]?.split(' ') ?? [];
+  const rights = words.filter((word) => word.startsWith('+'));
+
+  it('is the same in all documents', () => {
+    expect(rights.length).toBeGreaterThan(5);
+    expect(new Set(rules).size).toBe(1);
+  });
+
+  it('is enough: nothing is denied, with waiting and extending', async () => {
+    expect(await deniedTo(words)).toEqual([]);
+  });
+
+  it.each(rights)('has nothing too much: without %s something is denied', async (right) => {
+    const denied = await deniedTo(words.filter((word) => word !== right));
+
+    expect(denied).not.toEqual([]);
+  });
+
+  it('may go without publishing and subscribing: locks are waited for all the same', async () => {
+    const isForWaking = /^&|publish|pubsub|subscribe/;
+
+    // That the whole use succeeds is the fact; it is denied things and polls instead.
+    const denied = await deniedTo(words.filter((word) => !isForWaking.test(word)));
+
+    expect(denied.filter((command) => !isForWaking.test(command))).toEqual([]);
+  });
+});
+
+/** Uses all of the library as a user with these rights: the commands that were denied. */
+async function deniedTo(words: readonly string[]): Promise<string[]> {
+  const server = await startRedisServer();
+  const admin = new Redis(server.url);
+  await admin.call('ACL', [...words]);
+  try {
+    await use(server, admin);
+  } catch {
+    // Where a right is missing that it cannot go without. What was denied is told below.
+  }
+  const log = (await admin.call('ACL', ['LOG'])) as string[][];
+  admin.disconnect();
+  await server.stop();
+  const denied = log.map((entry) => entry[entry.indexOf('object') + 1] ?? '');
+  // Servers before Redis 7.2 refuse a rule that names it, and those from then on do without.
+  return denied.filter((command) => command !== 'client|setinfo');
+}
+
+async function use(server: RedisServer, admin: Redis): Promise<void> {
+  const url = server.url.replace('redis://', 'redis://locks:secret@');
+  // Quarantined for about the ttlMax; the node timeout is one for a machine that is busy.
+  const options = { keyPrefix: 'app:', quarantine: true, ttlMax: 1_000, nodeTimeout: 250 };
+  const sets = [1, 2].map(() => createNodes([url], resolveOptions(options, 1)));
+  await Promise.all(sets.map((nodes) => nodes.whenReady(5_000)));
+  const [holder, waiter] = sets.map((nodes) => new Redlock(nodes.nodes, options));
+  try {
+    const lock = await holder?.acquire('r', 900, { wait: 3_000 });
+    // By more than it was given, so that there is something to write.
+    await lock?.extend(1_000);
+    const waiting = waiter?.acquire('r', 1_000, { wait: 3_000 });
+    expect((await holder?.inspect('r'))?.state).toBe('held');
+    await subscribed(admin);
+    await lock?.release();
+    await (await waiting)?.release();
+    expect((await holder?.inspect('r'))?.state).toBe('free');
+  } finally {
+    await Promise.all([holder?.close(), waiter?.close()]);
+    await Promise.all(sets.map((nodes) => nodes.close()));
+  }
+}
+
+/** Resolves when the waiter has subscribed; with a user who may not, while the lock is held. */
+async function subscribed(admin: Redis): Promise<void> {
+  for (let look = 0; look < 70; look += 1) {
+    const channels = (await admin.call('PUBSUB', ['CHANNELS', 'app:redlock:wake:*'])) as string[];
+    if (channels.length > 0) return;
+    await setTimeout(10);
+  }
+}
+
+function typeErrors(snippets: readonly { file: string; code: string }[]): string[] {
+  const { config } = ts.readConfigFile(join(root, 'tsconfig.json'), (file) =>
+    ts.sys.readFile(file),
+  );
+  const { options } = ts.parseJsonConfigFileContent(config, ts.sys, root);
+  // Seen by the compiler alone, in one program: the libraries are read once.
+  const files = new Map(snippets.map(({ file, code }) => [join(root, file), code]));
+  const host = ts.createCompilerHost({ ...options, noEmit: true });
+  const { getSourceFile, fileExists, readFile } = host;
+  host.fileExists = (file) => files.has(file) || fileExists.call(host, file);
+  host.readFile = (file) => files.get(file) ?? readFile.call(host, file);
+  host.getSourceFile = (file, language) =>
+    files.has(file)
+      ? ts.createSourceFile(file, files.get(file) ?? '', language, true)
+      : getSourceFile.call(host, file, language);
+  const checked = { ...options, noEmit: true, noUnusedLocals: false, noUnusedParameters: false };
+  const program = ts.createProgram([...files.keys()], checked, host);
+  return [...files.keys()]
+    .flatMap((file) => ts.getPreEmitDiagnostics(program, program.getSourceFile(file)))
+    .map(({ file, messageText }) => {
+      const text = ts.flattenDiagnosticMessageText(messageText, '\n');
+      return `${file?.fileName.slice(root.length + 1) ?? ''}: ${text}`;
+    });
+}
+
+// A block without imports is one of a test, and goes without those of its file.
+function completed(code: string): string {
+  if (code.includes('import ')) return code;
+  return `
+    import { Test } from '@nestjs/testing';
+    import { MemoryNode, RedlockModule } from 'nestjs-locked';
+    class InventoryModule {}
+    ${code}`;
+}

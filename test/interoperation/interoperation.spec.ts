@@ -1,0 +1,110 @@
+// Whoever locks the same key by the Redlock text, on the same servers, excludes us and we them.
+import { setImmediate } from 'node:timers/promises';
+
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+
+import { resolveOptions } from '../../lib/core/options.js';
+import { Redlock } from '../../lib/core/redlock.js';
+import { createNodes, type NodeSet } from '../../lib/nodes/node-inputs.js';
+import { installedServers, startRedisServers, type RedisServer } from '../support/redis-servers.js';
+import { rivals } from './rivals.js';
+
+describe.each(installedServers())('on %s', (command) => {
+  // Without quarantine: the servers are new.
+  const options = { quarantine: false, nodeTimeout: 500 };
+  let servers: RedisServer[];
+  let nodes: NodeSet;
+  let redlock: Redlock;
+  let clients: Redis[];
+
+  beforeAll(async () => {
+    servers = await startRedisServers(3, { command });
+    nodes = createNodes(
+      servers.map(({ url }) => url),
+      resolveOptions(options, 3),
+    );
+    await nodes.whenReady(5_000);
+    redlock = new Redlock(nodes.nodes, options);
+    clients = servers.map(({ url }) => new Redis(url));
+  });
+
+  afterAll(async () => {
+    await redlock.close();
+    await nodes.close();
+    for (const client of clients) client.disconnect();
+    await Promise.all(servers.map((server) => server.stop()));
+  });
+
+  it('a lock is the key with the owner as its value and the ttl as its expiry, on each node', async () => {
+    await using lock = await redlock.acquire('as-in-the-text', 10_000);
+
+    for (const client of clients) {
+      expect(await client.get('as-in-the-text')).toBe(lock.ownerId);
+      const remaining = await client.pttl('as-in-the-text');
+      expect(remaining).toBeGreaterThan(0);
+      expect(remaining).toBeLessThanOrEqual(10_000);
+    }
+  });
+
+  describe.each(rivals)('$name', (rival) => {
+    it('is refused what we hold, and gets it when we have released it', async () => {
+      const lock = await redlock.acquire(rival.keyOf('ours'), 10_000);
+
+      const refused = await rival.acquire(clients, 'ours');
+      const isStillOurs = (await redlock.inspect(rival.keyOf('ours'))).state === 'held';
+      await lock.release();
+      const release = await rival.acquire(clients, 'ours');
+
+      expect(refused).toBeNull();
+      expect(isStillOurs).toBe(true);
+      expect(release).not.toBeNull();
+      await release?.();
+    });
+
+    it('holds what we are refused, until it has released it', async () => {
+      const release = await rival.acquire(clients, 'theirs');
+
+      const refused = await redlock.tryAcquire(rival.keyOf('theirs'));
+      const stillTheirs = await Promise.all(
+        clients.map((client) => client.exists(rival.keyOf('theirs'))),
+      );
+      await release?.();
+      const lock = await redlock.tryAcquire(rival.keyOf('theirs'));
+
+      expect(refused).toBeNull();
+      expect(stillTheirs).toEqual([1, 1, 1]);
+      expect(lock?.isValid).toBe(true);
+      await lock?.release();
+    });
+
+    it('never holds at the same time as we do, however close the race', async () => {
+      const winners = { ours: 0, theirs: 0, nobody: 0 };
+
+      for (let round = 0; round < 40; round += 1) {
+        const resource = `${rival.name} ${round}`;
+        // Each is first every other time; what we ask for goes out at the end of the tick.
+        const ask = [
+          () => redlock.tryAcquire(rival.keyOf(resource)),
+          () => rival.acquire(clients, resource),
+        ];
+        if (round % 2 === 1) ask.reverse();
+        const holders = await Promise.all(
+          ask.map(async (acquire, place) => {
+            if (place > 0) await setImmediate();
+            return acquire();
+          }),
+        );
+
+        expect(holders.filter((holder) => holder !== null).length).toBeLessThanOrEqual(1);
+        const [winner] = holders.filter((holder) => holder !== null);
+        if (winner === undefined) winners.nobody += 1;
+        else if (typeof winner === 'function') winners.theirs += 1;
+        else winners.ours += 1;
+      }
+
+      expect(winners.ours).toBeGreaterThan(0);
+      expect(winners.theirs).toBeGreaterThan(0);
+    });
+  });
+});

@@ -1,0 +1,6 @@
+// The same file for jest and vitest, both with globals.
+import { run } from './application.js';
+
+declare const test: (fact: string, body: () => Promise<void>) => void;
+
+test('the application locks, excludes and closes', run);

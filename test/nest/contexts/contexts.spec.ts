@@ -1,0 +1,159 @@
+// The same facts of every kind of Nest application: `@Locked` excludes over replicas, changes
+// nothing about the handler that it locks, and tells of taken and lost locks in the context's way.
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { currentLock, LockLostError } from 'nestjs-locked';
+
+import { startRedisServer, type RedisServer } from '../../support/redis-servers.js';
+import { afterTest, Log } from '../support/applications.js';
+import { aborted, rejection, turn } from '../support/events.js';
+import { faultyNodes } from '../support/faulty-nodes.js';
+import {
+  Desk,
+  DESK,
+  everyOrder,
+  handlerOf,
+  replicaOf,
+  ROLES,
+  type Context,
+  type Operation,
+  type Running,
+} from './context.js';
+import { command, cqrsQuery, eventEmitter, schedule, standalone } from './in-process.js';
+import { bullmq } from './over-bullmq.js';
+import { mutation, query } from './over-graphql.js';
+import { express, fastify } from './over-http.js';
+import { tcp } from './over-rpc.js';
+import { socketIo } from './over-socket-io.js';
+
+const contexts: readonly Context[] = [
+  express,
+  fastify,
+  tcp,
+  socketIo,
+  query,
+  mutation,
+  bullmq,
+  schedule,
+  eventEmitter,
+  command,
+  cqrsQuery,
+  standalone,
+];
+
+const impatient: Operation = { name: 'impatient', options: { wait: 0 }, order: [] };
+/** The watchdog looks after a third of the ttl. */
+const shortLived: Operation = { name: 'shortLived', options: { ttl: 300 }, order: [] };
+
+describe.each(contexts)('in $name', (context) => {
+  const orders = everyOrder(context);
+  const desk = new Desk();
+  const nodes = faultyNodes();
+  const handlers = [...orders, impatient, shortLived].map((operation) =>
+    handlerOf(context, operation, desk),
+  );
+  let redis: RedisServer;
+  let replicas: Running[];
+
+  beforeAll(async () => {
+    redis = await startRedisServer();
+    const log = new Log();
+    const start = () => context.start(replicaOf(handlers, nodes, log, redis.port));
+    replicas = [await start(), await start()];
+  });
+
+  afterAll(async () => {
+    for (const replica of replicas) await replica.close();
+    await redis.stop();
+  });
+
+  const replica = (index: number): Running => {
+    const found = replicas[index];
+    if (found === undefined) throw new Error(`There is no replica ${index}`);
+    return found;
+  };
+  const openDesk = (serve: Desk['serve']): void => {
+    desk.visits = [];
+    desk.most = 0;
+    desk.serve = serve;
+  };
+
+  it(`a handler is found and locked, and keeps its metadata, in all orders of decorators`, async () => {
+    openDesk(async () => 'done');
+
+    for (const { name } of orders) await replica(0).call(name, 'admin');
+
+    expect(desk.visits).toEqual(orders.map(({ name }) => `${name} locked`));
+    for (const handler of handlers) {
+      const method: unknown = Reflect.get(handler.prototype as object, context.methodName);
+      expect(Reflect.getMetadata(ROLES, method as object)).toEqual(['admin']);
+    }
+  });
+
+  it('one call runs at a time, over all handlers of a resource and all replicas', async () => {
+    openDesk(async () => {
+      for (let count = 0; count < 20; count += 1) await turn();
+      return 'done';
+    });
+    const names = [orders.at(0), orders.at(-1)].map((operation) => operation?.name ?? '');
+
+    await Promise.all(replicas.flatMap(({ call }) => names.map((name) => call(name, 'admin'))));
+
+    expect(desk.visits.length).toBe(2 * names.length);
+    expect(desk.most).toBe(1);
+  });
+
+  it('a taken lock is told in its own form', async () => {
+    openDesk(async () => 'done');
+    await using lock = await replica(1).redlock.acquire(DESK, 10_000);
+
+    const told = await rejection(replica(0).call(impatient.name, 'admin'));
+
+    expect(told).toMatchObject(context.told.taken);
+    expect(desk.visits).toEqual([]);
+    expect(lock.isValid).toBe(true);
+  });
+
+  it('a lost lock aborts the handler, and is told in its own form', async () => {
+    const reasons: unknown[] = [];
+    openDesk(async () => {
+      for (const node of nodes) node.lose();
+      const signal = currentLock()?.signal;
+      if (signal !== undefined) await aborted(signal);
+      reasons.push(signal?.reason);
+      return 'done';
+    });
+
+    const told = await rejection(replica(0).call(shortLived.name, 'admin'));
+
+    expect(reasons).toEqual([expect.any(LockLostError)]);
+    expect(told).toMatchObject(context.told.lost);
+  });
+});
+
+describe.each(contexts.filter(({ told }) => told.forbidden !== undefined))(
+  'a guard in $name',
+  (context) => {
+    it('keeps strangers out in all orders of decorators, before anything is locked', async () => {
+      const orders = everyOrder(context);
+      const desk = new Desk();
+      const handlers = orders.map((operation) => handlerOf(context, operation, desk));
+      const redis = await startRedisServer();
+      afterTest(() => redis.stop());
+      const running = await context.start(
+        replicaOf(handlers, faultyNodes(), new Log(), redis.port),
+      );
+      afterTest(() => running.close());
+      const told: unknown[] = [];
+
+      // Whoever asked for the lock first would wait for it until the test fails.
+      await using lock = await running.redlock.acquire(DESK, 30_000);
+      for (const { name } of orders) {
+        told.push(await rejection(running.call(name, 'stranger')));
+      }
+      expect(lock.isValid).toBe(true);
+
+      expect(told).toMatchObject(orders.map(() => context.told.forbidden ?? {}));
+      expect(desk.visits).toEqual([]);
+    });
+  },
+);
