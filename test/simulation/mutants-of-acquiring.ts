@@ -65,7 +65,7 @@ export const mutantsOfAcquiring: readonly Mutant[] = [
   {
     name: 'no validity left to work with',
     rule: '4.5: minValidity = T/2',
-    patches: [core('attempt', 'now() < validUntil - ttl / 2', 'now() < validUntil')],
+    patches: [core('attempt', 'now < validUntil - ttl / 2', 'now < validUntil')],
   },
   {
     name: 'attempts without an end',
