@@ -1,13 +1,16 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+
 import { Inject, Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import { RedlockService, type NodeStatus, type ResourceState } from 'nestjs-locked';
 
 import { now } from './clock.js';
+import { NEWS_EVERY } from './replica-messages.js';
 import { Feed } from './feed.js';
 import { JOB } from './long-job.js';
 import { sum, TrafficMeter, type NodeTraffic } from './node-traffic.js';
 import { SALE } from './sale-counter.js';
 import { LAB_INFRASTRUCTURE, type LabInfrastructure } from './settings.js';
-import type { NodeState, WatchedResource } from './messages.js';
+import type { Instant, NodeState, WatchedResource } from './messages.js';
 
 /** Looks at the nodes while somebody looks at the page. */
 @Injectable()
@@ -54,20 +57,23 @@ export class NodeWatch implements OnModuleInit, OnModuleDestroy {
     if (!this.feed.hasListeners || this.#isLooking) return;
     this.#isLooking = true;
     try {
+      const at = now();
       const names = [...new Set([SALE, JOB, this.tried])];
       const inspected = await Promise.all(names.map((name) => this.redlock.inspect(name)));
-      const resources = inspected.map((state) => this.#watched(state));
+      // Until the replicas have told whose the locks are that were just seen.
+      await sleep(2 * NEWS_EVERY);
+      const resources = inspected.map((state) => this.#watched(state, at));
       this.feed.update({ resources, nodes: await this.states() });
     } finally {
       this.#isLooking = false;
     }
   }
 
-  #watched({ resource, state, nodes }: ResourceState): WatchedResource {
+  #watched({ resource, state, nodes }: ResourceState, at: Instant): WatchedResource {
     const answers = nodes.map(({ state, ownerId, remaining }) => {
       return { state, ownerId, remaining, owner: this.feed.processOf(ownerId) };
     });
-    return { resource, state, at: now(), nodes: answers };
+    return { resource, state, at, nodes: answers };
   }
 
   #takeRates(): void {

@@ -23,10 +23,6 @@ export class Recent<Key, Value> {
     return this.#values.get(key);
   }
 
-  delete(key: Key): void {
-    this.#values.delete(key);
-  }
-
   /** The values; none is left here. */
   drain(): Value[] {
     const { values } = this;

@@ -16,6 +16,9 @@ export type ReplicaMessage =
   | { readonly type: 'answer'; readonly counter: number; readonly outcome: VisitOutcome }
   | ({ readonly type: 'news' } & ReplicaNews);
 
+/** How often a replica tells what is new, in ms. */
+export const NEWS_EVERY = 50;
+
 /** What happened in the process since the last news. */
 export interface ReplicaNews {
   readonly visits: readonly Visit[];

@@ -15,7 +15,7 @@ import { TrafficMeter } from './node-traffic.js';
 import { Recent } from './recent.js';
 import { SaleCounter, type Turn } from './sale-counter.js';
 import type { Visit, VisitOutcome } from './messages.js';
-import type { ReplicaMessage, SellRequest } from './replica-messages.js';
+import { NEWS_EVERY, type ReplicaMessage, type SellRequest } from './replica-messages.js';
 
 const [nodes = '', storeUrl = '', replica = '1'] = process.argv.slice(2);
 
@@ -47,7 +47,7 @@ process.on('message', (request: SellRequest) => {
     tell({ type: 'answer', counter, outcome });
   });
 });
-setInterval(tellNews, 50);
+setInterval(tellNews, NEWS_EVERY);
 tell({ type: 'ready' });
 
 async function serve({ counter, section, isLocked }: SellRequest): Promise<VisitOutcome> {

@@ -59,7 +59,7 @@ export class Sale implements OnModuleDestroy {
 
   /** Lets no more buyers in. */
   stop(): SaleState {
-    if (this.#state.phase === 'running') this.#become({ phase: 'stopping' });
+    if (this.#isOpen()) this.#become({ phase: 'stopping' });
     return this.#state;
   }
 
@@ -87,18 +87,24 @@ export class Sale implements OnModuleDestroy {
   // Owned by nobody: what goes wrong in it becomes the state.
   async #run(): Promise<void> {
     try {
-      do {
-        await this.#sellOnce();
-        if (this.#state.phase === 'running' && this.#state.settings.isEndless) await sleep(RESTOCK);
-      } while (this.#state.phase === 'running' && this.#state.settings.isEndless);
-      this.#become({ phase: this.#state.phase === 'running' ? 'done' : 'stopped' });
+      await this.#sellOnce();
+      while (this.#state.settings.isEndless && this.#isOpen()) {
+        await sleep(RESTOCK);
+        if (this.#isOpen()) await this.#sellOnce();
+      }
     } catch (error) {
-      this.#become({ phase: 'failed', message: String(error) });
+      this.#become({ message: String(error) });
     }
+    const phase = this.#isOpen() ? 'done' : 'stopped';
+    this.#become({ phase: this.#state.message === '' ? phase : 'failed' });
     const { sold, oversold, refused } = this.#state;
     this.feed.log(
       logLine('action', 'app', `Sale over: ${sold} sold, ${refused} refused, ${oversold} oversold`),
     );
+  }
+
+  #isOpen(): boolean {
+    return this.#state.phase === 'running';
   }
 
   async #sellOnce(): Promise<void> {
@@ -117,15 +123,16 @@ export class Sale implements OnModuleDestroy {
   /** One counter serves one buyer after another, until none is left. */
   async #tend(replica: ReplicaProcess, counter: number, round: Round): Promise<void> {
     const { section, isLocked } = this.#state.settings;
-    while (round.buyersLeft > 0 && this.#state.phase === 'running') {
+    while (round.buyersLeft > 0 && this.#isOpen()) {
       round.buyersLeft -= 1;
       const outcome = await replica.sell({ counter, section, isLocked });
-      if (outcome === 'failed') throw new Error('A replica failed, or has ended');
-      this.#count(outcome, round);
+      if (outcome === 'failed') {
+        this.#become({ phase: 'stopping', message: 'A replica failed, or has ended' });
+      } else this.#count(outcome, round);
     }
   }
 
-  #count(outcome: VisitOutcome, round: Round): void {
+  #count(outcome: Exclude<VisitOutcome, 'failed'>, round: Round): void {
     const { sold, refused, oversold, comeAgain, waiting, settings } = this.#state;
     switch (outcome) {
       case 'sold':

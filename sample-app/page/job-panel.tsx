@@ -43,7 +43,7 @@ function Job({ state }: { readonly state: JobState }) {
           {step} of {steps}
         </dd>
         <dt>extended</dt>
-        <dd>{extensions} times</dd>
+        <dd>{extensions} ×</dd>
         <dt>fencing token</dt>
         <dd class="mono">{token ?? '—'}</dd>
       </dl>
@@ -60,10 +60,10 @@ function Job({ state }: { readonly state: JobState }) {
         {hasOwnNodes && (
           <>
             <button type="button" onClick={() => treat([1, 2, 3], 'freeze')}>
-              Freeze nodes 1 to 3
+              Freeze three nodes
             </button>
             <button type="button" onClick={healNodes}>
-              Heal all nodes
+              Heal all
             </button>
           </>
         )}

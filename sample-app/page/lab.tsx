@@ -24,21 +24,21 @@ export function Lab() {
         <Connection />
       </header>
       <main>
-        <Notice />
         <Tour />
         <div class="columns">
           <div class="column">
             <SalePanel />
             <Timeline />
             <NodesPanel />
-            <LogPanel />
           </div>
-          <div class="column">
+          <div class="column side">
             <JobPanel />
             <TryPanel />
           </div>
+          <LogPanel />
         </div>
       </main>
+      <Notice />
     </>
   );
 }
@@ -60,7 +60,7 @@ function Connection() {
 function Notice() {
   const text = noticeNow();
   return (
-    <div role="alert">
+    <div class="notices" role="alert">
       {complaint.value !== '' && (
         <p class="notice">
           {complaint.value}
