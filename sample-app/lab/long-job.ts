@@ -71,7 +71,10 @@ export class LongJob implements OnModuleDestroy {
     }
     const phase = this.#state.step < STEPS ? 'stopped' : 'done';
     this.#become({ phase, validity: null });
-    this.#tell(phase, phase === 'done' ? 'All work is done.' : 'Stopped by hand.');
+    this.#tell(
+      phase,
+      phase === 'done' ? 'All work is done.' : 'The job has ended before its time.',
+    );
   }
 
   async #work(lock: Lock, stop: AbortSignal): Promise<void> {
@@ -100,7 +103,9 @@ export class LongJob implements OnModuleDestroy {
       const text = `The signal aborted (${error.reason}): holder ${token ?? ''} has stopped.`;
       this.#tell('aborted', text);
     } else {
-      this.#tell('stopped', String(error));
+      // Such as that the application shuts down: nobody takes over.
+      this.#tell('aborted', String(error));
+      this.stop();
     }
   }
 
@@ -114,7 +119,10 @@ export class LongJob implements OnModuleDestroy {
       this.#tell('written', `A late write with token ${late} was accepted.`);
     } catch (error) {
       if (!(error instanceof StaleTokenError)) throw error;
-      this.#tell('refused', `The store refused a late write of the first holder: ${error.message}`);
+      this.#tell(
+        'refused',
+        `The store refused a late write of the holder before: ${error.message}`,
+      );
     }
   }
 
@@ -136,8 +144,14 @@ const STEPS = 300;
 const STORY_MAX = 20;
 
 const IDLE: JobState = {
-  ...{ phase: 'idle', step: 0, steps: STEPS, validity: null },
-  ...{ ttl: TTL, token: null, extensions: 0, story: [] },
+  phase: 'idle',
+  step: 0,
+  steps: STEPS,
+  validity: null,
+  ttl: TTL,
+  token: null,
+  extensions: 0,
+  story: [],
 };
 
 function isBusy({ phase }: JobState): boolean {

@@ -21,7 +21,14 @@ export class ReplicaProcess {
 
   constructor({ nodes, storeUrl, number, onNews }: ReplicaOptions) {
     const main = fileURLToPath(new URL('replica.js', import.meta.url));
-    this.#child = fork(main, [nodes.join(','), storeUrl, `${number}`], {
+    this.#child = fork(main, {
+      // Not as arguments, which everybody on the machine can read: URLs may hold passwords.
+      env: {
+        ...process.env,
+        REDIS_NODES: nodes.join(','),
+        STORE_URL: storeUrl,
+        LAB_REPLICA: `${number}`,
+      },
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
       // A process group of its own: Ctrl-C reaches us alone, and it ends when we have ended.
       detached: true,

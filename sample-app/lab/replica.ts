@@ -17,7 +17,11 @@ import { SaleCounter, type Turn } from './sale-counter.js';
 import type { Visit, VisitOutcome } from './messages.js';
 import { NEWS_EVERY, type ReplicaMessage, type SellRequest } from './replica-messages.js';
 
-const [nodes = '', storeUrl = '', replica = '1'] = process.argv.slice(2);
+const {
+  REDIS_NODES: nodes = '',
+  STORE_URL: storeUrl = '',
+  LAB_REPLICA: replica = '1',
+} = process.env;
 
 // However the application ends, it closes this channel: nothing is left to do then.
 process.once('disconnect', () => process.exit());
@@ -52,8 +56,14 @@ tell({ type: 'ready' });
 
 async function serve({ counter, section, isLocked }: SellRequest): Promise<VisitOutcome> {
   let visit: Visit = {
-    ...{ id: randomUUID(), replica: Number(replica), counter, cameAt: now() },
-    ...{ enteredAt: null, token: null, leftAt: null, outcome: null },
+    id: randomUUID(),
+    replica: Number(replica),
+    counter,
+    cameAt: now(),
+    enteredAt: null,
+    token: null,
+    leftAt: null,
+    outcome: null,
   };
   const become = (change: Partial<Visit>): void => {
     visit = { ...visit, ...change };

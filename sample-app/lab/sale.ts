@@ -9,6 +9,7 @@ import { logLine } from './lock-events.js';
 import { NodeWatch } from './node-watch.js';
 import { ReplicaProcess } from './replica-process.js';
 import { SALE } from './sale-counter.js';
+import { saleDefaults } from './sale-defaults.js';
 import { LAB_INFRASTRUCTURE, type LabInfrastructure } from './settings.js';
 import type { SaleSettings, SaleState, VisitOutcome } from './messages.js';
 import type { ReplicaNews } from './replica-messages.js';
@@ -178,20 +179,15 @@ const RESTOCK = 1_000;
 
 const IDLE: SaleState = {
   phase: 'idle',
-  settings: {
-    ...{ stock: 60, buyers: 90, replicas: 3, section: 80 },
-    ...{ isLocked: true, isEndless: false },
-  },
-  ...{
-    startedAt: 0,
-    rounds: 0,
-    offered: 0,
-    sold: 0,
-    refused: 0,
-    oversold: 0,
-    comeAgain: 0,
-    waiting: 0,
-  },
+  settings: saleDefaults,
+  startedAt: 0,
+  rounds: 0,
+  offered: 0,
+  sold: 0,
+  refused: 0,
+  oversold: 0,
+  comeAgain: 0,
+  waiting: 0,
   message: '',
 };
 

@@ -24,7 +24,9 @@ export async function readAnswer(call: Call): Promise<Answer> {
       return value === null ? [] : [`${name}: ${value}`];
     });
     return {
-      ...{ curl, isGood: response.ok, headers: headers.join('\n') },
+      curl,
+      isGood: response.ok,
+      headers: headers.join('\n'),
       statusLine: `HTTP/1.1 ${response.status} ${response.statusText}`,
       body: pretty(await response.text()),
     };

@@ -44,7 +44,13 @@ describe('overlaps', () => {
 
 function visit(enteredAt: number, leftAt: number | null): Visit {
   return {
-    ...{ id: `${enteredAt}`, replica: 1, counter: 0, cameAt: enteredAt, token: null },
-    ...{ enteredAt, leftAt, outcome: null },
+    id: `${enteredAt}`,
+    replica: 1,
+    counter: 0,
+    cameAt: enteredAt,
+    token: null,
+    enteredAt,
+    leftAt,
+    outcome: null,
   };
 }

@@ -136,7 +136,11 @@ function Figure({ name, value, note, kind }: FigureProps) {
   return (
     <div class={`figure ${kind ?? ''}`}>
       <dt>{name}</dt>
-      <dd class="value" data-figure={name.toLowerCase()}>
+      <dd
+        class="value"
+        data-figure={name.toLowerCase()}
+        style={{ '--digits': String(value).length }}
+      >
         {value}
       </dd>
       <dd class="note">{note}</dd>

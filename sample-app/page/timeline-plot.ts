@@ -73,12 +73,21 @@ export class TimelinePlot {
       series: [{}, { show: false, scale: 'y' }],
       axes: [
         {
-          ...{ stroke, grid, ticks: grid, size: AXIS_HEIGHT, font: FONT },
+          stroke,
+          grid,
+          ticks: grid,
+          size: AXIS_HEIGHT,
+          font: FONT,
           values: (_plot, instants, _axis, _space, step) =>
             instants.map((instant) => this.#timeOf(instant, step)),
         },
         {
-          ...{ stroke, grid, ticks: { show: false }, size: 34, font: FONT, scale: 'y' },
+          stroke,
+          grid,
+          ticks: { show: false },
+          size: 34,
+          font: FONT,
+          scale: 'y',
           splits: () => Array.from({ length: this.#scene.lanes + 1 }, (_, lane) => lane),
           values: () => [],
         },
@@ -237,9 +246,15 @@ function readColours(element: HTMLElement): Colours {
     return getComputedStyle(probe).color;
   };
   const colours = {
-    ...{ text: read('text'), muted: read('muted'), line: read('line') },
-    ...{ surface: read('surface'), held: read('held'), onHeld: read('on-held') },
-    ...{ wait: read('wait'), overlap: read('overlap'), refused: read('warn') },
+    text: read('text'),
+    muted: read('muted'),
+    line: read('line'),
+    surface: read('surface'),
+    held: read('held'),
+    onHeld: read('on-held'),
+    wait: read('wait'),
+    overlap: read('overlap'),
+    refused: read('warn'),
   };
   probe.remove();
   return colours;

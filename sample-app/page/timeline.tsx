@@ -168,7 +168,10 @@ function sceneNow(): Scene {
   const view = paused.value?.view ?? latest(all, now);
   const seen = all.filter((visit) => visit.cameAt < view.to && (visit.leftAt ?? now) > view.from);
   return {
-    ...{ view, now, visits: seen, overlaps: overlapsOf(seen, now) },
+    view,
+    now,
+    visits: seen,
+    overlaps: overlapsOf(seen, now),
     lanes: sale.value?.settings.replicas ?? 3,
     wallOffset: Date.now() - now,
   };

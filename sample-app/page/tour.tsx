@@ -1,13 +1,8 @@
-import type { SaleSettings } from '../lab/messages.js';
+import { saleDefaults } from '../lab/sale-defaults.js';
 import { job, sale, setting } from './lab-state.js';
 import { isWorking } from './job-panel.js';
 import { isSelling } from './sale-panel.js';
 import { healNodes, send, startSale, treat } from './requests.js';
-
-const SALE: SaleSettings = {
-  ...{ stock: 60, buyers: 90, replicas: 3, section: 80 },
-  ...{ isLocked: true, isEndless: false },
-};
 
 /** What to try, in order: two minutes. */
 export function Tour() {
@@ -22,14 +17,19 @@ export function Tour() {
             type="button"
             class="primary"
             disabled={isBusy}
-            onClick={() => startSale({ ...SALE, isLocked: false })}
+            onClick={() => startSale({ ...saleDefaults, isLocked: false })}
           >
             Sell without a lock
           </button>
         </Step>
         <Step title="With @Locked">
           <p>One buyer at a time is inside, over all replicas: exactly the stock is sold.</p>
-          <button type="button" class="primary" disabled={isBusy} onClick={() => startSale(SALE)}>
+          <button
+            type="button"
+            class="primary"
+            disabled={isBusy}
+            onClick={() => startSale(saleDefaults)}
+          >
             Sell with @Locked
           </button>
         </Step>
@@ -78,6 +78,6 @@ function Step({ title, children }: { title: string; children: preact.ComponentCh
 
 /** In the middle of a sale, so that there is something to see. */
 async function breakNodes(numbers: readonly number[]): Promise<void> {
-  if (!isSelling(sale.value)) await startSale({ ...SALE, isEndless: true });
+  if (!isSelling(sale.value)) await startSale({ ...saleDefaults, isEndless: true });
   await treat(numbers, 'freeze');
 }
