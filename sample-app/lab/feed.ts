@@ -9,8 +9,8 @@ import {
   interval,
   map,
   of,
+  ReplaySubject,
   share,
-  Subject,
   takeUntil,
   type Observable,
 } from 'rxjs';
@@ -27,7 +27,8 @@ type Parts = Omit<Snapshot, 'bootId' | 'now' | 'visits' | 'log'>;
 @Injectable()
 export class Feed implements OnModuleDestroy {
   readonly #bootId = randomUUID();
-  readonly #end = new Subject<void>();
+  // Replayed: a page that comes again while the application ends must not keep it from ending.
+  readonly #end = new ReplaySubject<void>(1);
   readonly #visits = new Recent<string, Visit>(VISITS_MAX);
   readonly #log = new LogBook(LINES_MAX);
   readonly #newVisits = new Recent<string, Visit>(VISITS_MAX);

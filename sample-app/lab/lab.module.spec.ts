@@ -1,11 +1,16 @@
 // What the lab answers over HTTP, in one process and without a page.
+import { once } from 'node:events';
+import { connect } from 'node:net';
+
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { INestApplication } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { MemoryNode } from 'nestjs-locked';
+import { lastValueFrom } from 'rxjs';
 
 import { AppModule } from '../app.module.js';
 import { MemoryStore } from '../store/memory-store.js';
+import { Feed } from './feed.js';
 import type { Snapshot } from './messages.js';
 
 const SALE = { stock: 1, buyers: 1, replicas: 1, section: 1, isLocked: true, isEndless: false };
@@ -45,6 +50,26 @@ describe('the lab', () => {
     expect(setting).toMatchObject({ quorum: 1, ttlMax: 5_000, hasOwnNodes: false });
     expect(nodes).toMatchObject([{ status: { state: 'up' }, process: null }]);
     expect(log).toEqual([]);
+  });
+
+  it('ends when the application does, also for a page that comes then', async () => {
+    const feed = app.get(Feed);
+    const open = lastValueFrom(feed.stream());
+
+    feed.onModuleDestroy();
+
+    expect(await open).toMatchObject({ type: 'snapshot' });
+    expect(await lastValueFrom(feed.stream(), { defaultValue: 'ended' })).toBe('ended');
+  });
+
+  it('lets the application end while a browser keeps a connection for later', async () => {
+    const { hostname, port } = new URL(url);
+    const socket = connect({ host: hostname, port: Number(port) });
+    await once(socket, 'connect');
+    // By its answer the server has seen the connection that was there before.
+    await fetch(`${url}/lab/locks/demo`);
+
+    await Promise.all([once(socket, 'close'), app.close()]);
   });
 
   it('tells in the log what happened to a lock', async () => {

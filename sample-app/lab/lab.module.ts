@@ -6,6 +6,7 @@ import { FencedStore } from '../store/fenced-store.js';
 import { Feed } from './feed.js';
 import { HandLocks } from './hand-locks.js';
 import { HandLocksController } from './hand-locks.controller.js';
+import { IdleConnections } from './idle-connections.js';
 import { LabController } from './lab.controller.js';
 import { listenToLocks, listenToNodes } from './lock-events.js';
 import { LongJob } from './long-job.js';
@@ -33,6 +34,7 @@ export class LabModule implements OnApplicationBootstrap {
         { provide: FencedStore, useValue: store },
         Feed,
         HandLocks,
+        IdleConnections,
         LongJob,
         NodeWatch,
         Sale,
