@@ -1,7 +1,7 @@
 import { Module, type DynamicModule } from '@nestjs/common';
 import { APP_FILTER } from '@nestjs/core';
 import { ScheduleModule } from '@nestjs/schedule';
-import { RedlockModule, seconds, type NodeInput, type RedlockOptions } from 'nestjs-locked';
+import { RedlockModule, type NodeInput } from 'nestjs-locked';
 
 import { AccountsController } from './accounts/accounts.controller.js';
 import { AccountsService } from './accounts/accounts.service.js';
@@ -9,6 +9,9 @@ import { HomeController } from './home.controller.js';
 import { InventoryController } from './inventory/inventory.controller.js';
 import { InventoryService } from './inventory/inventory.service.js';
 import { UnlockedInventoryService } from './inventory/unlocked-inventory.service.js';
+import { LabModule } from './lab/lab.module.js';
+import type { LabInfrastructure } from './lab/settings.js';
+import { lockOptions } from './lock-options.js';
 import { LocksController } from './locks/locks.controller.js';
 import { OperationsModule } from './operations/operations.module.js';
 import { ReportController } from './report/report.controller.js';
@@ -24,26 +27,20 @@ export interface AppOptions {
   readonly store: FencedStore;
   /** False shows what happens without locks. */
   readonly isLocked: boolean;
+  /** What the page at `/` shows and may break. @default no page */
+  readonly lab?: LabInfrastructure;
 }
-
-const lockOptions: RedlockOptions = {
-  // No lock here lives longer than this without being extended. It is also how long a node that
-  // has just started does not vote, as it may have forgotten locks: with the default of 30 s,
-  // brand-new nodes would keep a first visitor waiting for as long. The same in all replicas.
-  ttlMax: seconds(3),
-  // The nodes may be somebody's own Redis servers.
-  keyPrefix: 'sample-app:',
-};
 
 @Module({})
 export class AppModule {
-  static register({ nodes, store, isLocked }: AppOptions): DynamicModule {
+  static register({ nodes, store, isLocked, lab }: AppOptions): DynamicModule {
     return {
       module: AppModule,
       imports: [
         RedlockModule.forRoot(nodes, lockOptions),
         ScheduleModule.forRoot(),
         OperationsModule.register(),
+        ...(lab === undefined ? [] : [LabModule.register(lab, store)]),
       ],
       controllers: [
         HomeController,

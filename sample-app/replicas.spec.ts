@@ -21,9 +21,9 @@ describe('replicas over five Redis servers', () => {
     const main = join(folder, 'sample-app/main.js');
     start = () => startReplica({ nodes, store, isLocked: true, main });
     replica = await start();
-    // Brand-new nodes grant nothing for 3 s; this is answered when they do.
+    // Brand-new nodes grant nothing for 5 s; this is answered when they do.
     await put(`${replica.url}/inventory/pear`, { stock: 10 });
-  });
+  }, 60_000);
 
   afterAll(async () => {
     await replica.stop();

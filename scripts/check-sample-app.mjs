@@ -1,4 +1,4 @@
-// Runs the sample app as the README says (`npm start`, no Redis), asks it twice, and stops it.
+// Runs the sample app as the README says (`npm start`, no Redis), asks it, and stops it.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
@@ -27,8 +27,10 @@ async function listening(stdout) {
 async function ask(url, options) {
   const answer = await fetch(url, { ...options, signal: AbortSignal.timeout(STOP_TIMEOUT) });
   const text = await answer.text();
-  console.log(`  ${options?.method ?? 'GET'} ${new URL(url).pathname}: ${answer.status} ${text}`);
+  const [line] = text.split('\n');
+  console.log(`  ${options?.method ?? 'GET'} ${new URL(url).pathname}: ${answer.status} ${line}`);
   if (!answer.ok) throw new Error(`Expected a 2xx status, got ${answer.status}.`);
+  return text;
 }
 
 // A group of its own: npm's shell passes no signal on to node, a terminal signals the whole group.
@@ -47,6 +49,8 @@ try {
     body: JSON.stringify({ quantity: 1 }),
   });
   await ask(`${url}/locks/status`);
+  const page = await ask(`${url}/`, { headers: { accept: 'text/html' } });
+  if (!page.includes('<title>Lock lab')) throw new Error('Expected a browser to get the page.');
 
   process.kill(-app.pid, 'SIGTERM');
   // 'close' waits for everyone who holds stdout: for node itself, not only for npm.

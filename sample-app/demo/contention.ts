@@ -45,7 +45,7 @@ const { isAsExpected, text } = judge(sale);
 console.log(`${text}: ${isAsExpected ? 'as expected' : 'FAILED'}`);
 process.exitCode = isAsExpected ? 0 : 1;
 
-/** Sets the stock. Brand-new nodes grant no lock for 3 s: this is answered when they do. */
+/** Sets the stock. Brand-new nodes grant no lock for 5 s: this is answered when they do. */
 async function stockUp([shop = '']: readonly string[]): Promise<void> {
   const response = await fetch(`${shop}/inventory/${SKU}`, {
     method: 'PUT',

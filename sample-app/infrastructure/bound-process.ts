@@ -49,6 +49,11 @@ export class BoundProcess {
     this.#child.kill('SIGSTOP');
   }
 
+  /** Lets a frozen one go on. */
+  thaw(): void {
+    this.#child.kill('SIGCONT');
+  }
+
   /** Ends it and resolves when it is gone; at once when it is gone already. */
   async end(signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
     if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;

@@ -2,12 +2,17 @@
 import { MemoryStore } from '../store/memory-store.js';
 import { RedisStore } from '../store/redis-store.js';
 import type { FencedStore } from '../store/fenced-store.js';
-import { findRedisServer, RedisServer, startRedisServers } from './redis-server.js';
+import { findRedisServer, RedisServer } from './redis-server.js';
+import { ThrowawayNode } from './throwaway-node.js';
 
 export interface Infrastructure {
   /** URLs for `RedlockModule.forRoot`; undefined means one node in this process's memory. */
   readonly nodes: readonly string[] | undefined;
+  /** Those of them that were started here, in the same order; empty where they were given. */
+  readonly ownNodes: readonly ThrowawayNode[];
   readonly store: FencedStore;
+  /** Where other processes find the store; undefined where it is in this process's memory. */
+  readonly storeUrl: string | undefined;
   /** One line for the log. */
   readonly description: string;
 }
@@ -18,31 +23,39 @@ export interface Infrastructure {
  */
 export async function prepareInfrastructure(env: NodeJS.ProcessEnv): Promise<Infrastructure> {
   const given = env.REDIS_NODES ? env.REDIS_NODES.split(',').map((url) => url.trim()) : undefined;
-  const { nodes, nodesText } = await prepareNodes(given);
+  const { nodesText, ...locks } = await prepareNodes(given);
   // Replicas that are told the same nodes, and no store, still have to share one.
-  const { store, storeText } = await prepareStore(env.STORE_URL ?? given?.[0]);
-  return { nodes, store, description: `locks: ${nodesText}; store: ${storeText}` };
+  const { storeText, ...shared } = await prepareStore(env.STORE_URL ?? given?.[0]);
+  return { ...locks, ...shared, description: `locks: ${nodesText}; store: ${storeText}` };
 }
 
 async function prepareNodes(given: readonly string[] | undefined) {
   if (given !== undefined) {
-    return { nodes: given, nodesText: given.map(withoutPassword).join(', ') };
+    return { nodes: given, ownNodes: [], nodesText: given.map(withoutPassword).join(', ') };
   }
   if (findRedisServer() === null) {
-    return { nodes: undefined, nodesText: 'no Redis is installed, one node in memory' };
+    const nodesText = 'no Redis is installed, one node in memory';
+    return { nodes: undefined, ownNodes: [], nodesText };
   }
-  const servers = await startRedisServers(NODE_COUNT);
-  const nodes = servers.map(({ url }) => url);
-  return { nodes, nodesText: `${NODE_COUNT} throwaway servers, ${nodes.join(', ')}` };
+  const starts = Array.from({ length: NODE_COUNT }, () => ThrowawayNode.start());
+  const ownNodes = await Promise.all(starts);
+  const nodes = ownNodes.map(({ url }) => url);
+  return { nodes, ownNodes, nodesText: `${NODE_COUNT} throwaway servers, ${nodes.join(', ')}` };
 }
 
 async function prepareStore(url: string | undefined) {
-  if (url !== undefined) return { store: new RedisStore(url), storeText: withoutPassword(url) };
-  if (findRedisServer() === null) {
-    return { store: new MemoryStore(), storeText: 'in memory' };
+  if (url !== undefined) {
+    return { store: new RedisStore(url), storeUrl: url, storeText: withoutPassword(url) };
   }
-  const server = await RedisServer.start();
-  return { store: new RedisStore(server.url), storeText: `a throwaway server, ${server.url}` };
+  if (findRedisServer() === null) {
+    return { store: new MemoryStore(), storeUrl: undefined, storeText: 'in memory' };
+  }
+  const { url: storeUrl } = await RedisServer.start();
+  return {
+    store: new RedisStore(storeUrl),
+    storeUrl,
+    storeText: `a throwaway server, ${storeUrl}`,
+  };
 }
 
 function withoutPassword(url: string): string {

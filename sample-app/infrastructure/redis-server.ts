@@ -7,23 +7,21 @@ import { BoundProcess } from './bound-process.js';
 
 export class RedisServer {
   readonly url: string;
-  readonly #process: BoundProcess;
+  readonly port: number;
+  #process: BoundProcess;
 
   private constructor(process: BoundProcess, port: number) {
     this.#process = process;
+    this.port = port;
     this.url = `redis://127.0.0.1:${port}`;
   }
 
   /** Starts an empty server that ends with this process, and resolves when it accepts. */
   static async start(): Promise<RedisServer> {
-    const command = findRedisServer();
-    if (command === null) throw new Error(`Install one of: ${COMMANDS.join(', ')}`);
     for (let attempt = 1; ; attempt += 1) {
       const port = randomInt(PORT_MIN, PORT_MAX);
       try {
-        const process = new BoundProcess(command, argumentsFor(port));
-        await process.line(/Ready to accept connections/);
-        return new RedisServer(process, port);
+        return new RedisServer(await launch(port), port);
       } catch (error) {
         // Most likely another program has the port.
         if (attempt === ATTEMPTS_MAX) throw error;
@@ -36,9 +34,20 @@ export class RedisServer {
     this.#process.freeze();
   }
 
+  /** Lets a frozen one go on: it then runs the commands that have piled up. */
+  thaw(): void {
+    this.#process.thaw();
+  }
+
   /** Ends it as a crash does, also while it is frozen: there is nothing to save. */
   async kill(): Promise<void> {
     await this.#process.end('SIGKILL');
+  }
+
+  /** Ends it, and starts an empty one in its place, on the same port. */
+  async restart(): Promise<void> {
+    await this.kill();
+    this.#process = await launch(this.port);
   }
 }
 
@@ -52,6 +61,15 @@ export function findRedisServer(): string | null {
 /** Starts `count` servers at once. */
 export async function startRedisServers(count: number): Promise<RedisServer[]> {
   return Promise.all(Array.from({ length: count }, () => RedisServer.start()));
+}
+
+/** Resolves when the server accepts; rejects when it ends instead, with what it said. */
+async function launch(port: number): Promise<BoundProcess> {
+  const command = findRedisServer();
+  if (command === null) throw new Error(`Install one of: ${COMMANDS.join(', ')}`);
+  const process = new BoundProcess(command, argumentsFor(port));
+  await process.line(/Ready to accept connections/);
+  return process;
 }
 
 function argumentsFor(port: number): string[] {

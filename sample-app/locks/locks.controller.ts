@@ -1,7 +1,7 @@
 import { Controller, Get, Query } from '@nestjs/common';
 import { RedlockService, type RedlockStatus, type ResourceState } from 'nestjs-locked';
 
-import { PatternPipe } from '../pipes/pattern.pipe.js';
+import { optionalResourcePipe } from '../pipes/pattern.pipe.js';
 
 /** For operators: in an application of yours, put a guard before it. */
 @Controller('locks')
@@ -11,8 +11,7 @@ export class LocksController {
   /** How the nodes are, and with `?resource=sku:apple` who holds that. */
   @Get('status')
   async status(
-    @Query('resource', new PatternPipe(/^(?!redlock:)[\w:-]{1,100}$/, { isOptional: true }))
-    resource?: string,
+    @Query('resource', optionalResourcePipe) resource?: string,
   ): Promise<RedlockStatus & { resource?: ResourceState }> {
     const status = await this.redlock.status();
     if (resource === undefined) return status;

@@ -18,3 +18,9 @@ export class PatternPipe implements PipeTransform<unknown, string | undefined> {
 
 /** A sku, an account, a job. */
 export const namePipe = new PatternPipe(/^[\w-]{1,50}$/);
+
+const RESOURCE = /^(?!redlock:)[\w:-]{1,100}$/;
+
+/** A lock's resource: any but those that the protocol keeps for itself. */
+export const resourcePipe = new PatternPipe(RESOURCE);
+export const optionalResourcePipe = new PatternPipe(RESOURCE, { isOptional: true });

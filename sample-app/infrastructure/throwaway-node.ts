@@ -1,0 +1,67 @@
+import type { Milliseconds } from 'nestjs-locked';
+
+import { DelayedLink } from './delayed-link.js';
+import { RedisServer } from './redis-server.js';
+
+/** What has been done to a node's process. */
+export type ProcessState = 'running' | 'frozen' | 'killed';
+
+/** A lock node of our own that may be broken: a throwaway server, reached over a link. */
+export class ThrowawayNode {
+  #state: ProcessState = 'running';
+
+  private constructor(
+    private readonly server: RedisServer,
+    private readonly link: DelayedLink,
+  ) {}
+
+  /** Starts an empty server that ends with this process. */
+  static async start(): Promise<ThrowawayNode> {
+    const server = await RedisServer.start();
+    return new ThrowawayNode(server, await DelayedLink.open(server.port));
+  }
+
+  get url(): string {
+    return `redis://127.0.0.1:${this.link.port}`;
+  }
+
+  get state(): ProcessState {
+    return this.#state;
+  }
+
+  /** How much later than they could its answers come, in ms. */
+  get delay(): Milliseconds {
+    return this.link.delay;
+  }
+
+  set delay(delay: Milliseconds) {
+    this.link.delay = delay;
+  }
+
+  /** It accepts, and answers nothing. Does nothing to one that does not run. */
+  freeze(): void {
+    if (this.#state !== 'running') return;
+    this.server.freeze();
+    this.#state = 'frozen';
+  }
+
+  /** Lets it go on. Does nothing to one that is not frozen. */
+  thaw(): void {
+    if (this.#state !== 'frozen') return;
+    this.server.thaw();
+    this.#state = 'running';
+  }
+
+  /** Ends it as a crash does. */
+  async kill(): Promise<void> {
+    this.#state = 'killed';
+    await this.server.kill();
+  }
+
+  /** Starts an empty server in its place: it has forgotten all of its locks. */
+  async restart(): Promise<void> {
+    await this.kill();
+    await this.server.restart();
+    this.#state = 'running';
+  }
+}

@@ -1,0 +1,246 @@
+// The page in a real browser, over five real servers and real processes.
+import { rmSync } from 'node:fs';
+
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  it,
+  jest,
+} from '@jest/globals';
+import type { Browser } from 'playwright-core';
+
+import { compile } from '../test/support/compile.js';
+import {
+  LabPage,
+  startBrowser,
+  startLab,
+  until,
+  type LabServer,
+} from '../test/support/lab-page.js';
+
+// In a browser on a busy machine, each with the nodes' quarantine.
+jest.setTimeout(90_000);
+
+const SALE = { stock: 20, buyers: 40, replicas: 3, section: 20 };
+/** More than a test waits for. */
+const ENDLESS = { stock: 10_000, buyers: 10_000, replicas: 3, section: 10 };
+
+describe('the lock lab', () => {
+  let folder: string;
+  let server: LabServer;
+  let browser: Browser;
+  let lab: LabPage;
+
+  beforeAll(async () => {
+    folder = compile('lib', 'sample-app');
+    [server, browser] = await Promise.all([startLab(folder), startBrowser()]);
+  });
+
+  afterAll(async () => {
+    await Promise.all([server.kill(), browser.close()]);
+    rmSync(folder, { recursive: true });
+  });
+
+  beforeEach(async () => {
+    lab = await LabPage.open(browser, server.url);
+  });
+
+  afterEach(async () => {
+    await lab.close();
+    expect(lab.errors).toEqual([]);
+  });
+
+  it('oversells without the lock, and shows who was inside at once', async () => {
+    await lab.sell({ ...SALE, isLocked: false });
+    await lab.see(/Oversold without a lock: \d+ too many/);
+
+    expect(await lab.figure('sold')).toBeGreaterThan(20);
+    expect(await lab.figure('oversold')).toBe((await lab.figure('sold')) - 20);
+    await lab.see(/\d+ of the \d+ sections of this sale overlapped/);
+  });
+
+  it('sells exactly the stock with the lock, one buyer at a time', async () => {
+    await lab.sell({ ...SALE, isLocked: true });
+    await lab.see('Sold exactly the stock, with @Locked');
+
+    const figures = [await lab.figure('sold'), await lab.figure('refused')];
+    expect([...figures, await lab.figure('oversold')]).toEqual([20, 20, 0]);
+    await lab.see('No overlap among the 40 sections of this sale');
+    await lab.page.getByText('The last sections as a table').click();
+    await lab.see(/^\d{16}$/);
+  });
+
+  it('sells on with two frozen nodes, nothing with three, and on when they are thawed', async () => {
+    await lab.sell({ ...ENDLESS, isLocked: true });
+    await lab.reach('sold', 5);
+
+    await lab.click('Freeze two');
+    await Promise.all([lab.nodeIs(1, 'suspended'), lab.nodeIs(2, 'suspended')]);
+    await lab.reach('sold', (await lab.figure('sold')) + 20);
+    await lab.click('Freeze node 3');
+    await lab.see('No quorum: 2 nodes vote, 3 are needed');
+    // Whoever was inside has left when as many as there are counters were told to come again.
+    const told = await lab.comeAgain();
+    await until(async () => (await lab.comeAgain()) >= told + 12);
+    const sold = await lab.figure('sold');
+    await until(async () => (await lab.comeAgain()) >= told + 24);
+    expect(await lab.figure('sold')).toBe(sold);
+    await lab.see('NoQuorumError');
+    expect(await lab.page.locator('.votes').first().textContent()).toMatch(/failed/);
+
+    await lab.click('Heal all');
+    await lab.reach('sold', sold + 20);
+    await lab.click('Stop');
+    await lab.see('none too many');
+    expect(await lab.figure('oversold')).toBe(0);
+  });
+
+  it('shows a killed node as down, and its quarantine after a restart', async () => {
+    await lab.click('Kill node 5');
+    await lab.nodeIs(5, 'down');
+    await lab.see('4 of 5 vote');
+
+    await lab.click('Restart node 5');
+
+    await lab.nodeIs(5, 'quarantined');
+    const meter = lab.page.getByRole('meter', { name: 'Quarantine of node 5' });
+    expect(Number(await meter.getAttribute('aria-valuenow'))).toBeGreaterThan(0);
+    await lab.see('4 of 5 vote');
+    await lab.nodeIs(5, 'up');
+    await lab.see('5 of 5 vote');
+  });
+
+  it('shows how much later a delayed node answers, and who holds what there', async () => {
+    await lab.page.locator('.nodes').waitFor();
+    await lab.click('+50 ms node 4');
+    await lab.click('Start the job');
+    await lab.page.getByLabel('Resource').first().selectOption('long-job');
+
+    await until(async () => (await lab.latency(4)) >= 50);
+    await lab.page.locator('[data-node="4"] .holder', { hasText: 'long-job: app' }).waitFor();
+    expect(await lab.latency(1)).toBeLessThan(50);
+
+    await lab.click('Stop the job');
+    await lab.click('Undelay node 4');
+    await until(async () => (await lab.latency(4)) < 50);
+  });
+
+  it('aborts the long job when three nodes are frozen, and refuses its late write', async () => {
+    await lab.click('Start the job');
+    await lab.see(/extended\s*[1-9]\d* ×/);
+
+    await lab.click('Freeze three nodes');
+    await lab.see(/The signal aborted \(expired\): holder \d+ has stopped/);
+    const validity = lab.page.getByRole('meter', { name: "Validity of the job's lock" });
+    expect(await validity.getAttribute('aria-valuenow')).toBe('0');
+    await lab.click('Acquire');
+    await lab.see('HTTP/1.1 503 Service Unavailable');
+    await lab.see('Retry-After: 1');
+
+    await lab.click('Heal all');
+    await lab.see(/Holder with fencing token \d+ works from step [1-9]/);
+    await lab.see(/refused a late write of the holder before: Fencing token \d+ is stale/);
+    await lab.click('Stop the job');
+    await lab.see('5 of 5 vote');
+  });
+
+  it('acquires, refuses, extends and releases by hand, with what a client gets', async () => {
+    await lab.page.locator('.try input[name=resource]').fill('by-hand');
+    await lab.click('Acquire');
+    await lab.see('HTTP/1.1 201 Created');
+    await lab.see('you hold by-hand');
+    await lab.click('Acquire');
+    await lab.see('HTTP/1.1 423 Locked');
+    await lab.see(/Retry-After: \d/);
+    await lab.click('Extend');
+    await lab.see('HTTP/1.1 200 OK');
+    await lab.click('Inspect');
+    await lab.see('"state": "held"');
+    await lab.click('Release');
+    await lab.see('HTTP/1.1 204 No Content');
+
+    expect(await lab.page.locator('.curl pre').textContent()).toMatch(
+      /^curl -i -X POST 'http:.*\/lab\/locks\/by-hand\/release' -H .* -d '\{"ownerId":"[^"]+"\}'$/,
+    );
+  });
+
+  it('filters the log by kind and by text', async () => {
+    const lines = lab.page.locator('.lines li p');
+    await lab.sell({ ...SALE, isLocked: true });
+    await lab.see('Sold exactly the stock');
+    await lab.page.getByRole('searchbox').fill('sale over');
+    await lines.filter({ hasText: 'Sale over: 20 sold' }).first().waitFor();
+    expect(await lines.filter({ hasText: 'acquired' }).count()).toBe(0);
+
+    await lab.page.getByRole('button', { name: /action/ }).click();
+
+    await lab.see('Nothing of this kind yet');
+  });
+
+  it('pauses, zooms and goes on by keyboard alone', async () => {
+    const zoom = lab.page.getByLabel('Time seen');
+    await lab.page.getByRole('button', { name: 'Sell with @Locked' }).focus();
+    await lab.page.keyboard.press('Enter');
+    await lab.see('Selling with @Locked');
+
+    await lab.page.getByRole('button', { name: 'Pause' }).focus();
+    await lab.page.keyboard.press('Space');
+    await lab.page.getByRole('button', { name: 'Zoom in' }).focus();
+    await lab.page.keyboard.press('Enter');
+    expect(await zoom.textContent()).toBe('1 s');
+    await lab.page.keyboard.press('Tab');
+    await lab.page.keyboard.press('Enter');
+    expect(await lab.page.evaluate('document.activeElement.ariaLabel')).toBe('Earlier');
+    await lab.page.getByRole('button', { name: 'Go on' }).press('Enter');
+
+    await lab.page.getByRole('button', { name: 'Pause' }).waitFor();
+    await lab.see('Sold exactly the stock');
+  });
+
+  it.each([
+    { scheme: 'light', isLocked: true, checkedAt: 1600 },
+    { scheme: 'dark', isLocked: false, checkedAt: 360 },
+  ] as const)('is accessible in $scheme', async ({ scheme, isLocked, checkedAt }) => {
+    // axe is put into the page, which forbids what is not its own.
+    const options = { colorScheme: scheme, reducedMotion: 'reduce', bypassCSP: true } as const;
+    const seen = await LabPage.open(browser, server.url, options);
+    await seen.click('Start the job');
+    await seen.click('Acquire');
+    await seen.see('HTTP/1.1');
+    await seen.click(isLocked ? 'Sell with @Locked' : 'Sell without a lock');
+    if (isLocked) await seen.reach('sold', 25);
+    else await seen.see('Oversold without a lock');
+    await seen.click('Restart node 5');
+    await seen.nodeIs(5, 'quarantined');
+    for (const width of [1600, 360]) {
+      await seen.page.setViewportSize({ width, height: 1000 });
+      await seen.picture(`${scheme}-${width}`);
+      expect(await seen.isWiderThanScreen()).toBe(false);
+    }
+    await seen.click('Stop the job');
+    if (isLocked) await seen.see('Sold exactly the stock');
+    await seen.page.setViewportSize({ width: checkedAt, height: 1000 });
+
+    expect(await seen.violations()).toEqual([]);
+
+    await seen.see('5 of 5 vote');
+    await seen.close();
+    expect(seen.errors).toEqual([]);
+  });
+
+  it('finds its server again after a restart', async () => {
+    const port = Number(new URL(server.url).port);
+    await server.kill();
+    await lab.see('no connection, trying again');
+
+    server = await startLab(folder, port);
+
+    await lab.see('● live');
+    // The browser has told of what it could not reach.
+    lab.errors.length = 0;
+  });
+});

@@ -1,0 +1,132 @@
+import { randomUUID } from 'node:crypto';
+
+import { Injectable, type MessageEvent, type OnModuleDestroy } from '@nestjs/common';
+import {
+  concat,
+  defer,
+  filter,
+  finalize,
+  interval,
+  map,
+  of,
+  ReplaySubject,
+  share,
+  takeUntil,
+  type Observable,
+} from 'rxjs';
+
+import { now } from './clock.js';
+import { LogBook } from './log-book.js';
+import { Recent } from './recent.js';
+import type { Changes, LogLine, Snapshot, Visit } from './messages.js';
+
+/** Parts of the snapshot that are replaced as a whole. */
+type Parts = Omit<Snapshot, 'bootId' | 'now' | 'visits' | 'log'>;
+
+/** What all pages are told: the last minutes, and then what changes. */
+@Injectable()
+export class Feed implements OnModuleDestroy {
+  readonly #bootId = randomUUID();
+  // Replayed: a page that comes again while the application ends must not keep it from ending.
+  readonly #end = new ReplaySubject<void>(1);
+  readonly #visits = new Recent<string, Visit>(VISITS_MAX);
+  readonly #log = new LogBook(LINES_MAX);
+  readonly #newVisits = new Recent<string, Visit>(VISITS_MAX);
+  readonly #newLines = new LogBook(LINES_MAX);
+  readonly #processes = new Recent<string, string>(OWNERS_MAX);
+  #parts: Parts | null = null;
+  #newParts: Partial<Parts> = {};
+  #toldAt = now();
+  #listeners = 0;
+
+  // One for all pages: what is new is new for each of them.
+  readonly #changes = interval(TELL_EVERY).pipe(
+    map(() => this.#takeChanges()),
+    filter((changes) => changes !== null),
+    share(),
+  );
+
+  /** Whether some page is open. */
+  get hasListeners(): boolean {
+    return this.#listeners > 0;
+  }
+
+  /** Says how everything is at the beginning, before any page asks. */
+  begin(parts: Parts): void {
+    this.#parts = parts;
+  }
+
+  /** Replaces parts of what the pages show. */
+  update(parts: Partial<Parts>): void {
+    if (this.#parts === null) return;
+    this.#parts = { ...this.#parts, ...parts };
+    Object.assign(this.#newParts, parts);
+  }
+
+  visit(visit: Visit): void {
+    this.#visits.set(visit.id, visit);
+    this.#newVisits.set(visit.id, visit);
+  }
+
+  readonly log = (line: LogLine): void => {
+    this.#log.add(line);
+    this.#newLines.add(line);
+    if (line.ownerId !== null) this.#processes.set(line.ownerId, line.source);
+  };
+
+  /** Which process has a lock, as far as it was told lately; null for a client of others. */
+  processOf(ownerId: string | null): string | null {
+    return ownerId === null ? null : (this.#processes.get(ownerId) ?? null);
+  }
+
+  /** For one page: a snapshot first, then the changes, until the application ends. */
+  stream(): Observable<MessageEvent> {
+    const snapshot = defer(() => of(this.#snapshot()));
+    return defer(() => {
+      this.#listeners += 1;
+      return concat(
+        snapshot.pipe(map((data) => ({ type: 'snapshot', data, retry: RETRY_AFTER }))),
+        this.#changes.pipe(map((data) => ({ type: 'changes', data }))),
+      ).pipe(
+        takeUntil(this.#end),
+        finalize(() => (this.#listeners -= 1)),
+      );
+    });
+  }
+
+  onModuleDestroy(): void {
+    this.#end.next();
+  }
+
+  #snapshot(): Snapshot {
+    if (this.#parts === null) throw new Error('Expected begin() to be called first');
+    const { values: visits } = this.#visits;
+    const { lines: log } = this.#log;
+    return { ...this.#parts, bootId: this.#bootId, now: now(), visits, log };
+  }
+
+  /** Null when there is nothing to tell; an empty change tells that the server is there. */
+  #takeChanges(): Changes | null {
+    const visits = this.#newVisits.drain();
+    const log = this.#newLines.drain();
+    const parts = this.#newParts;
+    this.#newParts = {};
+    const isNews = visits.length + log.length + Object.keys(parts).length > 0;
+    if (!isNews && now() - this.#toldAt < BEAT_EVERY) return null;
+    this.#toldAt = now();
+    return {
+      now: now(),
+      ...parts,
+      ...(visits.length > 0 && { visits }),
+      ...(log.length > 0 && { log }),
+    };
+  }
+}
+
+const TELL_EVERY = 100;
+const BEAT_EVERY = 2_000;
+const RETRY_AFTER = 1_000;
+// Two minutes of a quick sale.
+const VISITS_MAX = 3_000;
+const LINES_MAX = 100;
+const OWNERS_MAX = 500;

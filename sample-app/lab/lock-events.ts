@@ -1,0 +1,83 @@
+// What the library tells on its diagnostics channels, as lines of the log.
+import { randomUUID } from 'node:crypto';
+import { subscribe } from 'node:diagnostics_channel';
+
+import {
+  RedlockError,
+  type AcquireMessage,
+  type ExtendMessage,
+  type LostMessage,
+  type NodeMessage,
+  type ReleaseMessage,
+} from 'nestjs-locked';
+
+import type { LogKind, LogLine } from './messages.js';
+
+/** What only some lines have. */
+type LineDetails = Partial<Pick<LogLine, 'votes' | 'ownerId'>>;
+
+/**
+ * Listens to all locks of this process, for good.
+ * @param source names the process in the log
+ */
+export function listenToLocks(source: string, onLine: (line: LogLine) => void): void {
+  const tell = (kind: LogKind, text: string, details: LineDetails = {}): void =>
+    onLine(logLine(kind, source, text, details));
+  on('acquire', ({ resources, waited, error, ownerId, fencingToken }) => {
+    if (error === undefined) {
+      const after = `after ${waited.toFixed(0)} ms`;
+      const text = `${resources.join(', ')} acquired ${after}, fencing token ${fencingToken ?? 0}`;
+      tell('acquired', text, { ownerId });
+    } else {
+      const votes = error instanceof RedlockError ? error.votes : [];
+      tell('refused', describe(error), { votes });
+    }
+  });
+  on('extend', ({ resources, remaining }) =>
+    tell('extended', `${resources.join(', ')} extended, valid for ${remaining.toFixed(0)} ms`),
+  );
+  on('release', ({ resources, heldFor }) =>
+    tell('released', `${resources.join(', ')} released after ${heldFor.toFixed(0)} ms`),
+  );
+  on('lost', ({ resources, reason }) => tell('lost', `${resources.join(', ')} lost: ${reason}`));
+}
+
+/** Listens to what this process hears of its nodes, for good. */
+export function listenToNodes(source: string, onLine: (line: LogLine) => void): void {
+  on('node', ({ status, message }) =>
+    onLine(logLine('node', source, `${status.name}: ${message}`)),
+  );
+}
+
+/** A line for the log, of this moment. */
+export function logLine(
+  kind: LogKind,
+  source: string,
+  text: string,
+  { votes = [], ownerId = null }: LineDetails = {},
+): LogLine {
+  return { id: randomUUID(), at: Date.now(), kind, source, text, votes, ownerId };
+}
+
+/** Listens to one of the library's channels, for good. */
+export function on<Event extends keyof LockMessages>(
+  event: Event,
+  listener: (message: LockMessages[Event]) => void,
+): void {
+  subscribe(`nestjs-locked:${event}`, (message) => listener(message as LockMessages[Event]));
+}
+
+/** What each channel of the library carries. */
+interface LockMessages {
+  readonly acquire: AcquireMessage;
+  readonly extend: ExtendMessage;
+  readonly release: ReleaseMessage;
+  readonly lost: LostMessage;
+  readonly node: NodeMessage;
+}
+
+// Without the votes, which stand at the end of the library's messages: the page shows them apart.
+function describe(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return `${error.name}: ${error.message.replace(/\.? Nodes: .*$/s, '')}`;
+}

@@ -1,0 +1,28 @@
+import type { LogKind, LogLine } from './messages.js';
+import { Recent } from './recent.js';
+
+/** The last lines of each kind: hundreds of acquisitions push out no loss. */
+export class LogBook {
+  readonly #kinds = new Map<LogKind, Recent<string, LogLine>>();
+
+  /** @param max how many lines of each kind are kept */
+  constructor(private readonly max: number) {}
+
+  /** All lines, in the order of their times. */
+  get lines(): LogLine[] {
+    return [...this.#kinds.values()].flatMap(({ values }) => values).sort((a, b) => a.at - b.at);
+  }
+
+  add(line: LogLine): void {
+    const lines = this.#kinds.get(line.kind) ?? new Recent(this.max);
+    this.#kinds.set(line.kind, lines);
+    lines.set(line.id, line);
+  }
+
+  /** The lines; none is left here. */
+  drain(): LogLine[] {
+    const { lines } = this;
+    this.#kinds.clear();
+    return lines;
+  }
+}

@@ -1,0 +1,73 @@
+// How much the nodes are asked, and how fast they answer: from what ioredis tells of each command.
+import { tracingChannel } from 'node:diagnostics_channel';
+
+import type { Milliseconds } from 'nestjs-locked';
+
+import { now } from './clock.js';
+
+/** What one process heard from one node in a while. */
+export interface NodeTraffic {
+  /** `host:port` of the server. */
+  readonly address: string;
+  /** Answered script calls of the lock protocol, each of them a vote. */
+  readonly votes: number;
+  readonly answers: number;
+  /** Of all answers, in ms. */
+  readonly latencySum: Milliseconds;
+  readonly latencyMax: Milliseconds;
+}
+
+interface CommandTrace {
+  readonly command: string;
+  readonly serverAddress: string;
+  readonly serverPort: number | undefined;
+}
+
+/** Listens to all commands of this process, for good. */
+export class TrafficMeter {
+  readonly #nodes = new Map<string, NodeTraffic>();
+  readonly #sentAt = new WeakMap<object, Milliseconds>();
+
+  constructor() {
+    tracingChannel('ioredis:command').subscribe({
+      start: (trace) => {
+        this.#sentAt.set(trace, now());
+      },
+      asyncEnd: (trace) => {
+        // A command that its connection took along got no answer.
+        if (!('error' in trace) || trace.error === undefined) this.#count(trace as CommandTrace);
+      },
+      end: () => undefined,
+      asyncStart: () => undefined,
+      error: () => undefined,
+    });
+  }
+
+  /** What was heard since the last call. */
+  drain(): NodeTraffic[] {
+    const traffic = [...this.#nodes.values()];
+    this.#nodes.clear();
+    return traffic;
+  }
+
+  #count(trace: CommandTrace): void {
+    const address = `${trace.serverAddress}:${trace.serverPort ?? ''}`;
+    const latency = now() - (this.#sentAt.get(trace) ?? now());
+    const isVote = trace.command === 'evalsha';
+    const one = { address, votes: isVote ? 1 : 0, answers: 1 };
+    const seen = { ...one, latencySum: latency, latencyMax: latency };
+    this.#nodes.set(address, sum(this.#nodes.get(address), seen));
+  }
+}
+
+/** Two counts of one node as one. */
+export function sum(a: NodeTraffic | undefined, b: NodeTraffic): NodeTraffic {
+  if (a === undefined) return b;
+  return {
+    address: b.address,
+    votes: a.votes + b.votes,
+    answers: a.answers + b.answers,
+    latencySum: a.latencySum + b.latencySum,
+    latencyMax: Math.max(a.latencyMax, b.latencyMax),
+  };
+}

@@ -1,0 +1,201 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+
+import { ConflictException, Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
+
+import { FencedStore } from '../store/fenced-store.js';
+import { now } from './clock.js';
+import { Feed } from './feed.js';
+import { logLine } from './lock-events.js';
+import { NodeWatch } from './node-watch.js';
+import { ReplicaProcess } from './replica-process.js';
+import { SALE } from './sale-counter.js';
+import { saleDefaults } from './sale-defaults.js';
+import { LAB_INFRASTRUCTURE, type LabInfrastructure } from './settings.js';
+import type { SaleSettings, SaleState, VisitOutcome } from './messages.js';
+import type { ReplicaNews } from './replica-messages.js';
+
+/** Sells a stock to many buyers, by several processes at once. */
+@Injectable()
+export class Sale implements OnModuleDestroy {
+  readonly #replicas: ReplicaProcess[] = [];
+  #state = IDLE;
+
+  constructor(
+    @Inject(LAB_INFRASTRUCTURE) private readonly infrastructure: LabInfrastructure,
+    private readonly store: FencedStore,
+    private readonly feed: Feed,
+    private readonly nodes: NodeWatch,
+  ) {}
+
+  get state(): SaleState {
+    return this.#state;
+  }
+
+  /** Why nothing can be sold over several processes; empty where it can. */
+  get noSaleReason(): string {
+    const { nodes, storeUrl } = this.infrastructure;
+    if (nodes !== undefined && storeUrl !== undefined) return '';
+    return 'Locks and stock are in the memory of one process here. Install redis-server, and start again.';
+  }
+
+  /**
+   * Starts the processes and the sale; resolves when it has begun.
+   * @throws ConflictException while one is running, and where there cannot be one
+   */
+  async start(settings: SaleSettings): Promise<SaleState> {
+    if (this.noSaleReason !== '') throw new ConflictException(this.noSaleReason);
+    if (isBusy(this.#state)) throw new ConflictException('A sale is running: stop it first.');
+    this.#become({ ...IDLE, settings, phase: 'starting' });
+    try {
+      await this.#hire(settings.replicas);
+    } catch (error) {
+      this.#become({ phase: 'failed', message: String(error) });
+      return this.#state;
+    }
+    this.feed.log(logLine('action', 'app', describe(settings)));
+    this.#become({ phase: 'running', startedAt: now() });
+    void this.#run();
+    return this.#state;
+  }
+
+  /** Lets no more buyers in. */
+  stop(): SaleState {
+    if (this.#isOpen()) this.#become({ phase: 'stopping' });
+    return this.#state;
+  }
+
+  async onModuleDestroy(): Promise<void> {
+    this.stop();
+    await Promise.all(this.#replicas.map((replica) => replica.end()));
+  }
+
+  /** As many processes as there are to be, those that are there already among them. */
+  async #hire(count: number): Promise<void> {
+    const { nodes = [], storeUrl = '' } = this.infrastructure;
+    for (let index = 0; index < REPLICAS_MAX; index += 1) {
+      const replica = this.#replicas[index];
+      if (index >= count) await replica?.end();
+      else if (replica === undefined || replica.hasEnded) {
+        const number = index + 1;
+        const onNews = (news: ReplicaNews): void => this.#onNews(news);
+        this.#replicas[index] = new ReplicaProcess({ nodes, storeUrl, number, onNews });
+      }
+    }
+    this.#replicas.splice(count);
+    await Promise.all(this.#replicas.map((replica) => replica.whenReady()));
+  }
+
+  // Owned by nobody: what goes wrong in it becomes the state.
+  async #run(): Promise<void> {
+    try {
+      await this.#sellOnce();
+      while (this.#state.settings.isEndless && this.#isOpen()) {
+        await sleep(RESTOCK);
+        if (this.#isOpen()) await this.#sellOnce();
+      }
+    } catch (error) {
+      this.#become({ message: String(error) });
+    }
+    const phase = this.#isOpen() ? 'done' : 'stopped';
+    this.#become({ phase: this.#state.message === '' ? phase : 'failed' });
+    const { sold, oversold, refused } = this.#state;
+    this.feed.log(
+      logLine('action', 'app', `Sale over: ${sold} sold, ${refused} refused, ${oversold} oversold`),
+    );
+  }
+
+  #isOpen(): boolean {
+    return this.#state.phase === 'running';
+  }
+
+  async #sellOnce(): Promise<void> {
+    const { stock, buyers } = this.#state.settings;
+    // Nobody sells now, so nobody's stock is overwritten.
+    await this.store.overwrite(SALE, stock);
+    const { rounds, offered } = this.#state;
+    this.#become({ rounds: rounds + 1, offered: offered + stock, waiting: buyers });
+    const round: Round = { buyersLeft: buyers, sold: 0 };
+    const counters = this.#replicas.flatMap((replica) =>
+      Array.from({ length: COUNTERS }, (_, counter) => this.#tend(replica, counter, round)),
+    );
+    await Promise.all(counters);
+  }
+
+  /** One counter serves one buyer after another, until none is left. */
+  async #tend(replica: ReplicaProcess, counter: number, round: Round): Promise<void> {
+    const { section, isLocked } = this.#state.settings;
+    while (round.buyersLeft > 0 && this.#isOpen()) {
+      round.buyersLeft -= 1;
+      const outcome = await replica.sell({ counter, section, isLocked });
+      if (outcome === 'failed') {
+        this.#become({ phase: 'stopping', message: 'A replica failed, or has ended' });
+      } else this.#count(outcome, round);
+    }
+  }
+
+  #count(outcome: Exclude<VisitOutcome, 'failed'>, round: Round): void {
+    const { sold, refused, oversold, comeAgain, waiting, settings } = this.#state;
+    switch (outcome) {
+      case 'sold':
+        round.sold += 1;
+        this.#become({
+          waiting: waiting - 1,
+          sold: sold + 1,
+          oversold: oversold + (round.sold > settings.stock ? 1 : 0),
+        });
+        return;
+      case 'sold out':
+        this.#become({ waiting: waiting - 1, refused: refused + 1 });
+        return;
+      default:
+        // As a client does that is told 423 or 503.
+        round.buyersLeft += 1;
+        this.#become({ comeAgain: comeAgain + 1 });
+    }
+  }
+
+  #onNews({ visits, log, traffic }: ReplicaNews): void {
+    visits.forEach((visit) => this.feed.visit(visit));
+    log.forEach((line) => this.feed.log(line));
+    this.nodes.count(traffic);
+  }
+
+  #become(change: Partial<SaleState>): void {
+    this.#state = { ...this.#state, ...change };
+    this.feed.update({ sale: this.#state });
+  }
+}
+
+interface Round {
+  buyersLeft: number;
+  sold: number;
+}
+
+const REPLICAS_MAX = 4;
+/** Buyers whom one replica serves at once. */
+const COUNTERS = 4;
+/** From the end of one round to the next, in ms. */
+const RESTOCK = 1_000;
+
+const IDLE: SaleState = {
+  phase: 'idle',
+  settings: saleDefaults,
+  startedAt: 0,
+  rounds: 0,
+  offered: 0,
+  sold: 0,
+  refused: 0,
+  oversold: 0,
+  comeAgain: 0,
+  waiting: 0,
+  message: '',
+};
+
+function isBusy({ phase }: SaleState): boolean {
+  return phase === 'starting' || phase === 'running' || phase === 'stopping';
+}
+
+function describe({ stock, buyers, replicas, section, isLocked }: SaleSettings): string {
+  const how = isLocked ? 'with @Locked' : 'without a lock';
+  return `Sale ${how}: ${stock} pieces, ${buyers} buyers, ${replicas} replicas, ${section} ms each`;
+}

@@ -1,0 +1,50 @@
+import type { Changes, Snapshot } from '../lab/messages.js';
+import { clock, connection, serverNow, takeChanges, takeSnapshot } from './lab-state.js';
+
+/** Listens to the server for good, and comes again when it has gone. */
+export function connect(): void {
+  const source = new EventSource('/lab/events');
+  let heardAt = performance.now();
+  const again = (): void => {
+    clearInterval(watch);
+    source.close();
+    connection.value = 'lost';
+    setTimeout(connect, RETRY_AFTER);
+  };
+  // A connection that broke without a word is told by its silence.
+  const watch = setInterval(() => {
+    if (performance.now() - heardAt > SILENCE_MAX) again();
+  }, SILENCE_MAX / 4);
+  const hear = <Type extends keyof Messages>(
+    type: Type,
+    take: (message: Messages[Type]) => void,
+  ): void => {
+    source.addEventListener(type, (event: MessageEvent<string>) => {
+      heardAt = performance.now();
+      take(JSON.parse(event.data) as Messages[Type]);
+    });
+  };
+  hear('snapshot', (snapshot) => {
+    connection.value = 'open';
+    takeSnapshot(snapshot);
+  });
+  hear('changes', takeChanges);
+  source.addEventListener('error', again);
+}
+
+interface Messages {
+  readonly snapshot: Snapshot;
+  readonly changes: Changes;
+}
+
+/** Lets what runs down run down. */
+export function startClock(): void {
+  setInterval(() => {
+    clock.value = serverNow();
+  }, TICK);
+}
+
+const RETRY_AFTER = 1_000;
+// The server says something at least every 2 s.
+const SILENCE_MAX = 8_000;
+const TICK = 100;

@@ -1,0 +1,89 @@
+// What the page knows: what the server has told, and nothing else.
+import { computed, signal } from '@preact/signals';
+
+import { LogBook } from '../lab/log-book.js';
+import { Recent } from '../lab/recent.js';
+import type {
+  Changes,
+  Instant,
+  JobState,
+  LogLine,
+  NodeState,
+  SaleState,
+  Setting,
+  Snapshot,
+  Visit,
+  WatchedResource,
+} from '../lab/messages.js';
+
+/** All but the connection is null or empty until the server has told it. */
+export const connection = signal<'connecting' | 'open' | 'lost'>('connecting');
+export const setting = signal<Setting | null>(null);
+export const sale = signal<SaleState | null>(null);
+export const job = signal<JobState | null>(null);
+export const nodes = signal<readonly NodeState[]>([]);
+export const resources = signal<readonly WatchedResource[]>([]);
+export const log = signal<readonly LogLine[]>([]);
+/** The last visits; a new list where one has changed. */
+export const visits = signal<readonly Visit[]>([]);
+
+/** The time now, for what runs down on the page: ten times a second. */
+export const clock = signal<Instant>(0);
+
+/** Nodes whose votes count now. */
+export const voters = computed(() => nodes.value.filter(votes).length);
+
+/** Nodes whose votes will count when some time has passed. */
+export const quarantined = computed(
+  () => nodes.value.filter((node) => quarantineOf(node, clock.value) > 0).length,
+);
+
+// As many as the server keeps.
+const VISITS_MAX = 3_000;
+const LINES_MAX = 100;
+
+let recentVisits = new Recent<string, Visit>(VISITS_MAX);
+let book = new LogBook(LINES_MAX);
+let bootId = '';
+let offset = -Infinity;
+
+/** The server's clock, now. */
+export function serverNow(): Instant {
+  return Number.isFinite(offset) ? performance.now() + offset : 0;
+}
+
+/** Takes everything anew: after a reconnect the server may be another. */
+export function takeSnapshot(snapshot: Snapshot): void {
+  if (snapshot.bootId !== bootId) offset = -Infinity;
+  bootId = snapshot.bootId;
+  recentVisits = new Recent(VISITS_MAX);
+  book = new LogBook(LINES_MAX);
+  setting.value = snapshot.setting;
+  takeChanges(snapshot);
+}
+
+export function takeChanges(changes: Changes): void {
+  // Messages are late by what they were on the way: the one that was least late is right.
+  offset = Math.max(offset, changes.now - performance.now());
+  if (changes.sale !== undefined) sale.value = changes.sale;
+  if (changes.job !== undefined) job.value = changes.job;
+  if (changes.nodes !== undefined) nodes.value = changes.nodes;
+  if (changes.resources !== undefined) resources.value = changes.resources;
+  if (changes.visits !== undefined) {
+    for (const visit of changes.visits) recentVisits.set(visit.id, visit);
+    visits.value = recentVisits.values;
+  }
+  if (changes.log !== undefined) {
+    for (const line of changes.log) book.add(line);
+    log.value = book.lines;
+  }
+}
+
+/** For how long, in ms, a node's votes do not count yet. */
+export function quarantineOf(node: NodeState, now: Instant): number {
+  return Math.max(0, node.status.quarantineRemaining - Math.max(0, now - node.at));
+}
+
+function votes(node: NodeState): boolean {
+  return node.status.state === 'up' && quarantineOf(node, clock.value) === 0;
+}

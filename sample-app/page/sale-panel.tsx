@@ -1,0 +1,179 @@
+import type { SaleSettings, SaleState } from '../lab/messages.js';
+import { sale, setting } from './lab-state.js';
+import { saleEdits, send, startSale } from './requests.js';
+
+/** Whether a sale is under way: it has to end before another begins. */
+export function isSelling(state: SaleState | null): boolean {
+  return state !== null && ['starting', 'running', 'stopping'].includes(state.phase);
+}
+
+/** The sale: its settings, and how it goes. */
+export function SalePanel() {
+  const state = sale.value;
+  return (
+    <section class="panel sale" aria-labelledby="sale-title">
+      <header class="panel-head">
+        <h2 id="sale-title">Sale</h2>
+        {state !== null && <Verdict state={state} />}
+      </header>
+      {state !== null && (
+        <div class="sale-body">
+          <Form state={state} />
+          <Figures state={state} />
+        </div>
+      )}
+    </section>
+  );
+}
+
+function Form({ state }: { readonly state: SaleState }) {
+  const isBusy = isSelling(state);
+  // What runs, or ran last, wherever it was started.
+  const settings = { ...state.settings, ...saleEdits.value };
+  const change = (edit: Partial<SaleSettings>): void => {
+    saleEdits.value = { ...saleEdits.value, ...edit };
+  };
+  const field = (name: 'stock' | 'buyers' | 'replicas' | 'section', label: string, max: number) => (
+    <label>
+      <span>{label}</span>
+      <input
+        type="number"
+        name={name}
+        required
+        min={1}
+        max={max}
+        value={settings[name]}
+        disabled={isBusy}
+        onInput={(event) => change({ [name]: event.currentTarget.valueAsNumber })}
+      />
+    </label>
+  );
+  return (
+    <form
+      onSubmit={(event) => {
+        event.preventDefault();
+        void (isBusy ? send('/lab/sale/stop') : startSale(settings));
+      }}
+    >
+      <div class="fields">
+        {field('stock', 'Stock', 10_000)}
+        {field('buyers', 'Buyers', 20_000)}
+        {field('replicas', 'Replicas, 1 to 4', 4)}
+        {field('section', 'Section, ms', 1_000)}
+      </div>
+      <div class="switches">
+        <label class="switch">
+          <input
+            type="checkbox"
+            role="switch"
+            name="isLocked"
+            checked={settings.isLocked}
+            disabled={isBusy}
+            onChange={(event) => change({ isLocked: event.currentTarget.checked })}
+          />
+          <span>
+            <code>@Locked</code> {settings.isLocked ? 'on' : 'off'}
+          </span>
+        </label>
+        <label class="switch">
+          <input
+            type="checkbox"
+            role="switch"
+            name="isEndless"
+            checked={settings.isEndless}
+            disabled={isBusy}
+            onChange={(event) => change({ isEndless: event.currentTarget.checked })}
+          />
+          <span>restock and go on</span>
+        </label>
+      </div>
+      <button
+        type="submit"
+        class="primary"
+        disabled={setting.value?.noSaleReason !== '' || state.phase === 'stopping'}
+      >
+        {isBusy ? 'Stop' : 'Start'}
+      </button>
+    </form>
+  );
+}
+
+function Figures({ state }: { readonly state: SaleState }) {
+  const { sold, refused, oversold, offered, waiting, comeAgain, rounds } = state;
+  return (
+    <div class="figures">
+      <dl>
+        <Figure name="Sold" value={sold} note={`of ${offered} offered`} />
+        <Figure name="Refused" value={refused} note="told that nothing is left" />
+        <Figure
+          name="Oversold"
+          value={oversold}
+          note={oversold > 0 ? '▲ sold, and never there' : '✓ none'}
+          kind={oversold > 0 ? 'bad' : 'good'}
+        />
+      </dl>
+      <progress
+        aria-label="Sold of what is offered"
+        max={Math.max(1, offered)}
+        value={Math.min(sold, offered)}
+      />
+      <p class="small">
+        {waiting} without an answer · {comeAgain} times told to come again (423, 503) · round{' '}
+        {rounds}
+      </p>
+    </div>
+  );
+}
+
+interface FigureProps {
+  readonly name: string;
+  readonly value: number;
+  readonly note: string;
+  readonly kind?: 'good' | 'bad';
+}
+
+function Figure({ name, value, note, kind }: FigureProps) {
+  return (
+    <div class={`figure ${kind ?? ''}`}>
+      <dt>{name}</dt>
+      <dd
+        class="value"
+        data-figure={name.toLowerCase()}
+        style={{ '--digits': String(value).length }}
+      >
+        {value}
+      </dd>
+      <dd class="note">{note}</dd>
+    </div>
+  );
+}
+
+function Verdict({ state }: { readonly state: SaleState }) {
+  return (
+    <p class={`verdict ${state.oversold > 0 ? 'bad' : ''}`} role="status">
+      {verdictOf(state)}
+    </p>
+  );
+}
+
+function verdictOf({ phase, sold, offered, oversold, settings, message }: SaleState): string {
+  const how = settings.isLocked ? 'with @Locked' : 'without a lock';
+  switch (phase) {
+    case 'idle':
+      return 'Nothing sold yet';
+    case 'starting':
+      return 'Starting the replicas…';
+    case 'running':
+      return `Selling ${how}`;
+    case 'stopping':
+      return 'Stopping: the last buyers get their answers';
+    case 'failed':
+      return `✕ ${message}`;
+    case 'stopped':
+    case 'done':
+      if (oversold > 0) return `▲ Oversold ${how}: ${oversold} too many`;
+      return sold === offered
+        ? `✓ Sold exactly the stock, ${how}`
+        : `✓ ${sold} sold, none too many`;
+  }
+}

@@ -1,0 +1,83 @@
+import { saleDefaults } from '../lab/sale-defaults.js';
+import { job, sale, setting } from './lab-state.js';
+import { isWorking } from './job-panel.js';
+import { isSelling } from './sale-panel.js';
+import { healNodes, send, startSale, treat } from './requests.js';
+
+/** What to try, in order: two minutes. */
+export function Tour() {
+  const isBusy = isSelling(sale.value) || setting.value?.noSaleReason !== '';
+  const hasOwnNodes = setting.value?.hasOwnNodes ?? false;
+  return (
+    <section class="tour" aria-label="Two minutes">
+      <ol>
+        <Step title="Without a lock">
+          <p>Three replicas read the same stock and all sell it: pieces that never existed.</p>
+          <button
+            type="button"
+            class="primary"
+            disabled={isBusy}
+            onClick={() => startSale({ ...saleDefaults, isLocked: false })}
+          >
+            Sell without a lock
+          </button>
+        </Step>
+        <Step title="With @Locked">
+          <p>One buyer at a time is inside, over all replicas: exactly the stock is sold.</p>
+          <button
+            type="button"
+            class="primary"
+            disabled={isBusy}
+            onClick={() => startSale(saleDefaults)}
+          >
+            Sell with @Locked
+          </button>
+        </Step>
+        <Step title="Break nodes">
+          <p>Two of five change nothing. With three nobody gets a lock, and nothing is sold.</p>
+          <div class="buttons">
+            <button type="button" disabled={!hasOwnNodes} onClick={() => breakNodes([1, 2])}>
+              Freeze two
+            </button>
+            <button type="button" disabled={!hasOwnNodes} onClick={() => breakNodes([1, 2, 3])}>
+              Freeze three
+            </button>
+            <button type="button" disabled={!hasOwnNodes} onClick={healNodes}>
+              Heal all
+            </button>
+          </div>
+        </Step>
+        <Step title="Lose a lock">
+          <p>Without nodes a long job is told to stop, and its late write is refused.</p>
+          <div class="buttons">
+            <button
+              type="button"
+              disabled={isWorking(job.value)}
+              onClick={() => send('/lab/job/start')}
+            >
+              Start the job
+            </button>
+            <a class="button" href="#job">
+              Watch it
+            </a>
+          </div>
+        </Step>
+      </ol>
+    </section>
+  );
+}
+
+function Step({ title, children }: { title: string; children: preact.ComponentChildren }) {
+  return (
+    <li>
+      <h2>{title}</h2>
+      {children}
+    </li>
+  );
+}
+
+/** In the middle of a sale, so that there is something to see. */
+async function breakNodes(numbers: readonly number[]): Promise<void> {
+  if (!isSelling(sale.value)) await startSale({ ...saleDefaults, isEndless: true });
+  await treat(numbers, 'freeze');
+}

@@ -1,0 +1,165 @@
+// The sample app's page in a real browser, as a user finds and clicks it.
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+
+import axe from 'axe-core';
+import { chromium, type Browser, type BrowserContextOptions, type Page } from 'playwright-core';
+
+import { BoundProcess } from '../../sample-app/infrastructure/bound-process.js';
+
+const ROOT = join(import.meta.dirname, '../..');
+
+/** Starts the browser that is installed here. */
+export async function startBrowser(): Promise<Browser> {
+  const [executablePath] = ['chromium', 'chromium-browser', 'google-chrome'].flatMap((command) => {
+    const path = spawnSync('sh', ['-c', `command -v ${command}`], { encoding: 'utf8' }).stdout;
+    return path === '' ? [] : [path.trim()];
+  });
+  if (executablePath === undefined) {
+    throw new Error('Expected chromium on PATH: run the tests by `npm test`, which installs it.');
+  }
+  // It has no sandbox of its own for root.
+  const args = process.getuid?.() === 0 ? ['--no-sandbox'] : [];
+  return chromium.launch({ executablePath, args });
+}
+
+/** The application as a process, with the page that Vite has built. */
+export interface LabServer {
+  readonly url: string;
+  kill(): Promise<void>;
+}
+
+/** @param folder where `compile` has put the application */
+export async function startLab(folder: string, port = 0): Promise<LabServer> {
+  const page = join(ROOT, 'dist/page');
+  if (!existsSync(page)) throw new Error('Expected dist/page: run `npm run build:page` first.');
+  if (!existsSync(join(folder, 'page'))) symlinkSync(page, join(folder, 'page'), 'dir');
+  const child = new BoundProcess(process.execPath, [join(folder, 'sample-app/main.js')], {
+    ...process.env,
+    PORT: `${port}`,
+  });
+  const [, url = ''] = await child.line(/listening on (http:\S+:\d+)/);
+  return { url, kill: () => child.end('SIGKILL') };
+}
+
+/** What the sale's form takes. */
+export interface SaleForm {
+  readonly stock: number;
+  readonly buyers: number;
+  readonly section: number;
+  readonly replicas: number;
+  readonly isLocked: boolean;
+}
+
+export class LabPage {
+  /** What the browser complained about. */
+  readonly errors: string[] = [];
+
+  private constructor(readonly page: Page) {
+    page.on('pageerror', ({ message }) => this.errors.push(message));
+    page.on('console', (message) => {
+      // The browser's own remark on an answer such as 423, which the page shows on purpose.
+      const isAnswer = message.location().url.includes('/lab/locks/');
+      if (message.type() === 'error' && !isAnswer) this.errors.push(message.text());
+    });
+  }
+
+  /** Opens the page, and waits until all nodes vote. */
+  static async open(
+    browser: Browser,
+    url: string,
+    options: BrowserContextOptions = {},
+  ): Promise<LabPage> {
+    const context = await browser.newContext({
+      viewport: { width: 1600, height: 1000 },
+      ...options,
+    });
+    const lab = new LabPage(await context.newPage());
+    await lab.page.goto(url);
+    await lab.see('5 of 5 vote');
+    return lab;
+  }
+
+  /** Waits until this is to be seen somewhere. */
+  async see(text: string | RegExp): Promise<void> {
+    await this.page.getByText(text).first().waitFor();
+  }
+
+  async click(name: string): Promise<void> {
+    await this.page.getByRole('button', { name, exact: true }).first().click();
+  }
+
+  async sell({ isLocked, ...numbers }: SaleForm): Promise<void> {
+    for (const [name, value] of Object.entries(numbers)) {
+      await this.page.locator(`.sale input[name=${name}]`).fill(`${value}`);
+    }
+    await this.page.locator('.sale input[name=isLocked]').setChecked(isLocked);
+    await this.click('Start');
+  }
+
+  /** One of the large figures. */
+  async figure(name: 'sold' | 'refused' | 'oversold'): Promise<number> {
+    return Number(await this.page.locator(`[data-figure=${name}]`).textContent());
+  }
+
+  /** Waits until a figure is at least that. */
+  async reach(name: 'sold' | 'refused' | 'oversold', least: number): Promise<void> {
+    await until(async () => (await this.figure(name)) >= least);
+  }
+
+  /** How many times a buyer was told to come again. */
+  async comeAgain(): Promise<number> {
+    const text = await this.page.locator('.figures .small').textContent();
+    return Number(/(\d+) times told/.exec(text ?? '')?.[1]);
+  }
+
+  /** Waits until a node is in this state. */
+  async nodeIs(number: number, state: string): Promise<void> {
+    await this.page
+      .locator(`[data-node="${number}"] [data-state]`, { hasText: state })
+      .waitFor({ timeout: PATIENCE });
+  }
+
+  /** How much later than at once a node answers, in ms; null when it does not. */
+  async latency(number: number): Promise<number> {
+    const text = await this.page.locator(`[data-node="${number}"] .facts`).textContent();
+    return Number(/([\d.]+) ms/.exec(text ?? '')?.[1] ?? 0);
+  }
+
+  async isWiderThanScreen(): Promise<boolean> {
+    return this.page.evaluate<boolean>('document.documentElement.scrollWidth > innerWidth');
+  }
+
+  /** Rules of accessibility that it breaks, and where. */
+  async violations(): Promise<string[]> {
+    await this.page.evaluate(axe.source);
+    const { violations } = await this.page.evaluate<axe.AxeResults>('axe.run()');
+    return violations
+      .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+      .flatMap(({ id, nodes }) => nodes.map(({ target }) => `${id}: ${target.join(' ')}`));
+  }
+
+  /** Writes a picture of the whole page. */
+  async picture(name: string): Promise<void> {
+    const folder = join(ROOT, process.env.SCREENSHOTS ?? 'sample-app/screenshots/latest');
+    mkdirSync(folder, { recursive: true });
+    await this.page.screenshot({ path: join(folder, `${name}.png`), fullPage: true });
+  }
+
+  async close(): Promise<void> {
+    await this.page.context().close();
+  }
+}
+
+/** Asks until the answer is yes. */
+export async function until(isSo: () => Promise<boolean>): Promise<void> {
+  const deadline = performance.now() + PATIENCE;
+  while (!(await isSo())) {
+    if (performance.now() > deadline)
+      throw new Error(`Not so within ${PATIENCE} ms: ${isSo.toString()}`);
+  }
+}
+
+/** In ms: for a machine that is very busy. */
+const PATIENCE = 40_000;
