@@ -5,7 +5,7 @@ import { gzipSync } from 'node:zlib';
 import { build } from 'esbuild';
 
 /** In bytes, little above what each is now: growth is to be a decision. */
-const LIMITS = { index: 27_750, terminus: 2_000, opentelemetry: 4_000, testing: 3_000 };
+const LIMITS = { index: 28_750, terminus: 2_000, opentelemetry: 4_000, testing: 3_000 };
 
 for (const [entry, limit] of Object.entries(LIMITS)) {
   const { outputFiles } = await build({

@@ -88,14 +88,14 @@ export class WaitingRoom {
    * woken as soon as that is so, or when it must not rely on it.
    */
   listen(waiter: Waiter): boolean {
-    const lines = this.#linesOf(waiter);
-    waiter.resources.forEach((resource, index) => {
-      const line = lines[index];
-      if (line === undefined) return;
+    let isLive = true;
+    for (const resource of waiter.resources) {
+      const line = this.#lineOf(resource);
       line.handOvers = 0;
       line.wakeUps ??= this.#listenTo(resource, line);
-    });
-    return lines.every((line) => line.wakeUps?.isLive === true);
+      isLive &&= line.wakeUps.isLive;
+    }
+    return isLive;
   }
 
   /** The waiter tries now: only what is heard from now on is worth another attempt. */
@@ -185,6 +185,7 @@ export class WaitingRoom {
   }
 
   #endYield(resource: string, line: Line): void {
+    this.#ensemble.environment.stopTimer(line.yieldTimer);
     line.yieldsUntil = -Infinity;
     this.#tidy(resource, line);
   }
