@@ -83,7 +83,9 @@ describe('the lab', () => {
       ['refused', 'app'],
     ]);
     expect(log[1]).toMatchObject({
-      text: expect.stringMatching(/^LockTakenError: .*held by another owner$/),
+      text: expect.stringMatching(
+        /^LockTakenError: .*held by another owner for another \d+ ms, unless extended$/,
+      ),
       votes: [{ vote: 'taken' }],
     });
   });

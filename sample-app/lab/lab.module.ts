@@ -1,4 +1,9 @@
-import { Module, type DynamicModule, type OnApplicationBootstrap } from '@nestjs/common';
+import {
+  Module,
+  type DynamicModule,
+  type OnApplicationBootstrap,
+  type OnApplicationShutdown,
+} from '@nestjs/common';
 import { RedlockService } from 'nestjs-locked';
 
 import { lockOptions } from '../lock-options.js';
@@ -16,7 +21,9 @@ import { LAB_INFRASTRUCTURE, type LabInfrastructure } from './settings.js';
 
 /** The lock lab: what the page at `/` shows and does. */
 @Module({})
-export class LabModule implements OnApplicationBootstrap {
+export class LabModule implements OnApplicationBootstrap, OnApplicationShutdown {
+  #endListening: (() => void)[] = [];
+
   constructor(
     private readonly feed: Feed,
     private readonly sale: Sale,
@@ -57,7 +64,11 @@ export class LabModule implements OnApplicationBootstrap {
       nodes,
       resources: [],
     });
-    listenToLocks('app', this.feed.log);
-    listenToNodes('app', this.feed.log);
+    const { log } = this.feed;
+    this.#endListening = [listenToLocks('app', log), listenToNodes('app', log)];
+  }
+
+  onApplicationShutdown(): void {
+    for (const end of this.#endListening) end();
   }
 }

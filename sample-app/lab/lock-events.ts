@@ -1,6 +1,6 @@
 // What the library tells on its diagnostics channels, as lines of the log.
 import { randomUUID } from 'node:crypto';
-import { subscribe } from 'node:diagnostics_channel';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 
 import {
   RedlockError,
@@ -17,34 +17,37 @@ import type { LogKind, LogLine } from './messages.js';
 type LineDetails = Partial<Pick<LogLine, 'votes' | 'ownerId'>>;
 
 /**
- * Listens to all locks of this process, for good.
+ * Listens to all locks of this process, until the function that it gives is called.
  * @param source names the process in the log
  */
-export function listenToLocks(source: string, onLine: (line: LogLine) => void): void {
+export function listenToLocks(source: string, onLine: (line: LogLine) => void): () => void {
   const tell = (kind: LogKind, text: string, details: LineDetails = {}): void =>
     onLine(logLine(kind, source, text, details));
-  on('acquire', ({ resources, waited, error, ownerId, fencingToken }) => {
-    if (error === undefined) {
-      const after = `after ${waited.toFixed(0)} ms`;
-      const text = `${resources.join(', ')} acquired ${after}, fencing token ${fencingToken ?? 0}`;
-      tell('acquired', text, { ownerId });
-    } else {
-      const votes = error instanceof RedlockError ? error.votes : [];
-      tell('refused', describe(error), { votes });
-    }
-  });
-  on('extend', ({ resources, remaining }) =>
-    tell('extended', `${resources.join(', ')} extended, valid for ${remaining.toFixed(0)} ms`),
-  );
-  on('release', ({ resources, heldFor }) =>
-    tell('released', `${resources.join(', ')} released after ${heldFor.toFixed(0)} ms`),
-  );
-  on('lost', ({ resources, reason }) => tell('lost', `${resources.join(', ')} lost: ${reason}`));
+  const ends = [
+    on('acquire', ({ resources, waited, error, ownerId, fencingToken }) => {
+      if (error === undefined) {
+        const after = `after ${waited.toFixed(0)} ms`;
+        const text = `${resources.join(', ')} acquired ${after}, fencing token ${fencingToken ?? 0}`;
+        tell('acquired', text, { ownerId });
+      } else {
+        const votes = error instanceof RedlockError ? error.votes : [];
+        tell('refused', describe(error), { votes });
+      }
+    }),
+    on('extend', ({ resources, remaining }) =>
+      tell('extended', `${resources.join(', ')} extended, valid for ${remaining.toFixed(0)} ms`),
+    ),
+    on('release', ({ resources, heldFor }) =>
+      tell('released', `${resources.join(', ')} released after ${heldFor.toFixed(0)} ms`),
+    ),
+    on('lost', ({ resources, reason }) => tell('lost', `${resources.join(', ')} lost: ${reason}`)),
+  ];
+  return () => ends.forEach((end) => end());
 }
 
-/** Listens to what this process hears of its nodes, for good. */
-export function listenToNodes(source: string, onLine: (line: LogLine) => void): void {
-  on('node', ({ status, message }) =>
+/** Listens to what this process hears of its nodes, until the function that it gives is called. */
+export function listenToNodes(source: string, onLine: (line: LogLine) => void): () => void {
+  return on('node', ({ status, message }) =>
     onLine(logLine('node', source, `${status.name}: ${message}`)),
   );
 }
@@ -59,12 +62,15 @@ export function logLine(
   return { id: randomUUID(), at: Date.now(), kind, source, text, votes, ownerId };
 }
 
-/** Listens to one of the library's channels, for good. */
+/** Listens to one of the library's channels, until the function that it gives is called. */
 export function on<Event extends keyof LockMessages>(
   event: Event,
   listener: (message: LockMessages[Event]) => void,
-): void {
-  subscribe(`nestjs-locked:${event}`, (message) => listener(message as LockMessages[Event]));
+): () => void {
+  const name = `nestjs-locked:${event}`;
+  const onMessage = (message: unknown): void => listener(message as LockMessages[Event]);
+  subscribe(name, onMessage);
+  return () => void unsubscribe(name, onMessage);
 }
 
 /** What each channel of the library carries. */

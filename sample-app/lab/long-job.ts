@@ -23,13 +23,14 @@ export class LongJob implements OnModuleDestroy {
   #stop = new AbortController();
   /** The fencing token of a holder whose last write is still on its way. */
   #late: number | null = null;
+  readonly #endListening: () => void;
 
   constructor(
     private readonly redlock: RedlockService,
     private readonly store: FencedStore,
     private readonly feed: Feed,
   ) {
-    on('extend', ({ resources, remaining }) => {
+    this.#endListening = on('extend', ({ resources, remaining }) => {
       if (!resources.includes(JOB)) return;
       const { extensions } = this.#state;
       this.#become({ validity: { remaining, at: now() }, extensions: extensions + 1 });
@@ -56,6 +57,7 @@ export class LongJob implements OnModuleDestroy {
   }
 
   onModuleDestroy(): void {
+    this.#endListening();
     this.stop();
   }
 

@@ -23,24 +23,30 @@ interface CommandTrace {
   readonly serverPort: number | undefined;
 }
 
-/** Listens to all commands of this process, for good. */
+/** Listens to all commands of this process, until it is stopped. */
 export class TrafficMeter {
   readonly #nodes = new Map<string, NodeTraffic>();
   readonly #sentAt = new WeakMap<object, Milliseconds>();
+  readonly #channel = tracingChannel('ioredis:command');
+  readonly #onTrace = {
+    start: (trace: object): void => {
+      this.#sentAt.set(trace, now());
+    },
+    asyncEnd: (trace: object): void => {
+      // A command that its connection took along got no answer.
+      if (!('error' in trace) || trace.error === undefined) this.#count(trace as CommandTrace);
+    },
+    end: (): void => undefined,
+    asyncStart: (): void => undefined,
+    error: (): void => undefined,
+  };
 
   constructor() {
-    tracingChannel('ioredis:command').subscribe({
-      start: (trace) => {
-        this.#sentAt.set(trace, now());
-      },
-      asyncEnd: (trace) => {
-        // A command that its connection took along got no answer.
-        if (!('error' in trace) || trace.error === undefined) this.#count(trace as CommandTrace);
-      },
-      end: () => undefined,
-      asyncStart: () => undefined,
-      error: () => undefined,
-    });
+    this.#channel.subscribe(this.#onTrace);
+  }
+
+  stop(): void {
+    this.#channel.unsubscribe(this.#onTrace);
   }
 
   /** What was heard since the last call. */

@@ -38,6 +38,7 @@ export class NodeWatch implements OnModuleInit, OnModuleDestroy {
 
   onModuleDestroy(): void {
     this.#timers.forEach(clearInterval);
+    this.#meter.stop();
   }
 
   /** Adds what another process of ours heard from the nodes. */
