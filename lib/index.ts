@@ -66,6 +66,7 @@ export {
 } from './nest/locked-resource.js';
 export { LockedInterceptor } from './nest/locked.interceptor.js';
 export { type RedlockHttpStatus } from './nest/transport-errors.js';
+export { type RoundOperation } from './core/observer.js';
 export {
   type AcquireMessage,
   type ExtendMessage,
