@@ -40,7 +40,11 @@ export function openHold(
   });
 }
 
-function createHold(
+/**
+ * A hold for a body that was given `lock` and lasts until `ended`; `finished` is what became of
+ * it and of the release after it.
+ */
+export function createHold(
   lock: Lock,
   finished: () => Promise<unknown>,
 ): { readonly hold: Hold; readonly ended: Promise<unknown> } {

@@ -3,7 +3,7 @@ import { from, isObservable, mergeMap, Observable } from 'rxjs';
 
 import { LockTakenError } from '../core/errors.js';
 import { findScope, type EndpointScope, type Entry } from './endpoint-scope.js';
-import { openHold } from './lock-hold.js';
+import { createHold, openHold } from './lock-hold.js';
 import { nameResources, originOf } from './locked-resource.js';
 import {
   holdWhileIterated,
@@ -11,8 +11,10 @@ import {
   holdWhileOngoing,
   isAsyncIterable,
   isDeferred,
+  isOngoing,
 } from './locked-result.js';
 import { getRedlockToken } from './redlock.tokens.js';
+import type { Lock } from '../core/lock.js';
 import type { LockedDefinition } from './locked-definition.js';
 import type { RedlockService } from './redlock.service.js';
 
@@ -46,11 +48,13 @@ export async function acquireEntry(
     return { hold: await openHold(service, resources, options), taken: null };
   } catch (error) {
     // No body runs inside openHold, so this is never the error of a lock deeper in the call.
-    if (definition.onTaken !== 'throw' && error instanceof LockTakenError) {
-      return { hold: null, taken: error };
-    }
-    throw error;
+    if (!decides(definition, error)) throw error;
+    return { hold: null, taken: error };
   }
+}
+
+function decides({ onTaken }: LockedDefinition, error: unknown): error is LockTakenError {
+  return onTaken !== 'throw' && error instanceof LockTakenError;
 }
 
 /** One call of a `@Locked` method. */
@@ -84,6 +88,21 @@ class LockedCall {
     const names = this.#names(scope);
     const acquire = (): Promise<Entry> => this.#acquire(service, names, signal);
     return scope !== undefined && serves(scope, names) ? scope.enter(acquire) : acquire();
+  }
+
+  /** Whether an endpoint's scope awaits this call, and may have a lock for it. */
+  isAwaited(): boolean {
+    return findScope(this.#definition) !== undefined;
+  }
+
+  /** Runs `body` under a lock of the call's own. */
+  using(body: (lock: Lock) => Promise<unknown>): Promise<unknown> {
+    return this.#service().using(this.#names(undefined), this.#definition.options, body);
+  }
+
+  /** Whether it is for `onTaken` to say what becomes of this failed acquisition. */
+  decides(error: unknown): boolean {
+    return decides(this.#definition, error);
   }
 
   /** Runs the method itself. */
@@ -132,7 +151,36 @@ class LockedCall {
   }
 }
 
-async function runPromise(call: LockedCall): Promise<unknown> {
+function runPromise(call: LockedCall): Promise<unknown> {
+  return call.isAwaited() ? runInScope(call) : runInBody(call);
+}
+
+// The usual way, and the cheapest: the method is the body of `using`.
+function runInBody(call: LockedCall): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    let hasBegun = false;
+    const finished = call.using(async (lock) => {
+      hasBegun = true;
+      const outcome = call.run();
+      call.assertDeferred(outcome);
+      const result = await outcome;
+      if (!isOngoing(result)) return result;
+      // It outlives the call, and the body has to last as long as it does.
+      const { hold, ended } = createHold(lock, () => finished);
+      resolve(holdWhileOngoing(result, hold));
+      return ended;
+    });
+    finished
+      .catch((error: unknown) => {
+        // An error of the body may come from a lock deeper in the call.
+        if (hasBegun || !call.decides(error)) throw error;
+        return call.resultWhenTaken();
+      })
+      .then(resolve, reject);
+  });
+}
+
+async function runInScope(call: LockedCall): Promise<unknown> {
   const { hold } = await call.enter();
   if (hold === null) return call.resultWhenTaken();
   let result: unknown;
@@ -144,8 +192,7 @@ async function runPromise(call: LockedCall): Promise<unknown> {
     await hold.settle();
     throw error;
   }
-  const ongoing = holdWhileOngoing(result, hold);
-  if (ongoing !== null) return ongoing.result;
+  if (isOngoing(result)) return holdWhileOngoing(result, hold);
   await hold.end(result);
   return result;
 }

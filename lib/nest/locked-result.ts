@@ -15,29 +15,27 @@ interface ClosableStream {
 
 /** Whether a result can come later than the call; anything else is of a synchronous method. */
 export function isDeferred(result: unknown): boolean {
-  return (
-    isPromiseLike(result) ||
-    isObservable(result) ||
-    isAsyncIterable(result) ||
-    streamOf(result) !== null
-  );
+  return isPromiseLike(result) || isOngoing(result);
+}
+
+/** Whether a result goes on after it was returned. */
+export function isOngoing(result: unknown): boolean {
+  return isObservable(result) || isAsyncIterable(result) || streamOf(result) !== null;
 }
 
 /**
  * Makes the hold last as long as a result that goes on after the call. Observables, async
  * iterables and web streams come out as wrappers, Node streams and StreamableFiles as they are.
- * Null where the result is a plain value, so that the hold is the caller's to end.
  */
-export function holdWhileOngoing(result: unknown, hold: Hold): { readonly result: unknown } | null {
+export function holdWhileOngoing(result: unknown, hold: Hold): unknown {
   const stream = streamOf(result);
   if (stream !== null) {
     holdUntilClosed(stream, hold);
-    return { result };
+    return result;
   }
-  if (isObservable(result)) return { result: holdWhileObserved(() => result, hold) };
-  if (!isAsyncIterable(result)) return null;
-  const iterated = holdWhileIterated(() => result, hold);
-  return { result: result instanceof ReadableStream ? ReadableStream.from(iterated) : iterated };
+  if (isObservable(result)) return holdWhileObserved(() => result, hold);
+  const iterated = holdWhileIterated(() => result as AsyncIterable<unknown>, hold);
+  return result instanceof ReadableStream ? ReadableStream.from(iterated) : iterated;
 }
 
 /**
