@@ -31,6 +31,7 @@ export interface OwnerRequest {
   readonly world: World;
   /** Distinct and sorted, without the key prefix. */
   readonly resources: readonly string[];
+  /** Unique, and without white space. */
   readonly ownerId: string;
   /** The fencing token P that this owner proposed; 0 where `world.fencing` is off. */
   readonly token: Microseconds;

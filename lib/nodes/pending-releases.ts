@@ -86,9 +86,9 @@ export class PendingReleases<Connection> {
   // Two of the oldest for each new one keep the list short without a timer.
   #forgetExpired(now: Milliseconds): void {
     let looked = 0;
-    for (const [ownerId, { expiresAt }] of this.#byOwner) {
+    for (const { request, expiresAt } of this.#byOwner.values()) {
       if (expiresAt > now || looked === 2) return;
-      this.#byOwner.delete(ownerId);
+      this.#byOwner.delete(request.ownerId);
       looked += 1;
     }
   }

@@ -1,6 +1,6 @@
 // Collects what one tick addresses to a node and sends it as one script call. Encoding a command
 // costs the client more than the lock itself; a lone operation goes as a script of its own.
-import type { FailedAnswer, OwnerRequest } from '../core/lock-node.js';
+import type { FailedAnswer } from '../core/lock-node.js';
 import type { OnReply, RedisConnection } from './redis-connection.js';
 import { isReadOnly, isUnknownScript, outcomeOfError } from './redis-outcomes.js';
 import {
@@ -17,8 +17,9 @@ export type Operation = BatchedOperation & {
    * Whether nobody wants it any more. Asked only before it is sent a second time: an acquisition
    * that ran after its release would be a ghost.
    */
-  isSettled(request: OwnerRequest): boolean;
-  readonly onReply: OnReply;
+  isSettled(): boolean;
+  /** Called once. Operations of one call that were answered alike get the same `reply`. */
+  onReply(failure: FailedAnswer | null, reply: unknown): void;
 };
 
 /** Sends a script to a connection, by its hash or with its text. */
@@ -107,7 +108,7 @@ export class RedisBatch {
       if (failure !== null && command === 'evalsha' && isUnknownScript(failure)) {
         this.#sendAgain(connection, operations, failure);
       } else if (failure !== null) {
-        for (const { onReply } of operations) onReply(failure, null);
+        for (const operation of operations) operation.onReply(failure, null);
       } else if (isLone) {
         first.onReply(null, reply);
       } else {
@@ -123,7 +124,7 @@ export class RedisBatch {
     operations: readonly Operation[],
     failure: FailedAnswer,
   ): void {
-    const wanted = operations.filter((operation) => !operation.isSettled(operation.request));
+    const wanted = operations.filter((operation) => !operation.isSettled());
     this.#sendCall(connection, 'eval', wanted);
     for (const operation of operations) {
       if (!wanted.includes(operation)) operation.onReply(failure, null);
@@ -138,16 +139,18 @@ function answer(
 ): void {
   const answers = listOf(reply);
   const now = answers[0];
-  operations.forEach(({ name, onReply }, index) => {
+  const granted = ['granted', now, 0];
+  const done = ['done', now, 0];
+  operations.forEach((operation, index) => {
     const given = answers[index + 1];
     if (given === PLAIN) {
-      onReply(null, [name === 'release' ? 'done' : 'granted', now, 0]);
+      operation.onReply(null, operation.name === 'release' ? done : granted);
       return;
     }
     const [vote, figure] = listOf(given);
     // How the batch script tells of an operation that failed by itself.
     const failure = vote === 'error' ? outcomeOfError(String(figure)) : null;
-    onReply(failure, failure === null ? [vote, now, figure] : null);
+    operation.onReply(failure, failure === null ? [vote, now, figure] : null);
     // As when the whole call is refused for it: this connection will never write again.
     if (failure !== null && isReadOnly(failure)) connection.end(failure);
   });

@@ -18,7 +18,7 @@ import type { Milliseconds } from '../core/units.js';
 import { NodeHealth } from './node-health.js';
 import { PendingReleases, type PendingRelease } from './pending-releases.js';
 import type { NodePeers } from './redis-audit.js';
-import type { OnReply, RedisConnection } from './redis-connection.js';
+import type { RedisConnection } from './redis-connection.js';
 import { RedisBatch } from './redis-batch.js';
 import { RedisLink } from './redis-link.js';
 import { readAcquired, readExtended, readInspected, readReleased } from './redis-replies.js';
@@ -83,19 +83,11 @@ export class RedisNode implements LockNode {
   }
 
   acquire(request: OwnerRequest, onAnswer: (answer: AcquireAnswer) => void): void {
-    this.#askForOwner('acquire', request, (failure, reply) => {
-      const answer = failure ?? readAcquired(reply);
-      if ('nodeTime' in answer && answer.nodeTime > 0) this.#health.heard(answer.nodeTime);
-      if (answer.vote === 'quarantined') this.#health.quarantined(answer.remaining);
-      if (answer.vote !== 'failed') this.#sendRefused();
-      onAnswer(answer);
-    });
+    this.#askForOwner('acquire', request, this.#readAcquired, onAnswer);
   }
 
   extend(request: OwnerRequest, onAnswer: (answer: ExtendAnswer) => void): void {
-    this.#askForOwner('extend', request, (failure, reply) =>
-      onAnswer(failure ?? readExtended(reply)),
-    );
+    this.#askForOwner('extend', request, this.#readExtended, onAnswer);
   }
 
   release(request: ReleaseRequest, onAnswer: (answer: ReleaseAnswer) => void): void {
@@ -151,32 +143,51 @@ export class RedisNode implements LockNode {
     return this.#batch.connection ?? this.#link.usable();
   }
 
-  readonly #isReleased = ({ ownerId }: OwnerRequest): boolean => this.#releases.has(ownerId);
-
-  #askForOwner(name: 'acquire' | 'extend', request: OwnerRequest, onReply: OnReply): void {
+  #askForOwner<Answer>(
+    name: 'acquire' | 'extend',
+    request: OwnerRequest,
+    read: (reply: unknown) => Answer | FailedAnswer,
+    onAnswer: (answer: Answer | FailedAnswer) => void,
+  ): void {
     const connection = this.#usable();
-    if (connection === null) {
-      this.#answerUnsent((failure) => onReply(failure, null));
-      return;
+    if (connection === null) this.#answerUnsent(onAnswer);
+    else {
+      const operation = new OwnerOperation(name, request, read, onAnswer, this.#releases);
+      this.#batch.add(connection, operation);
     }
-    this.#batch.add(connection, { name, request, isSettled: this.#isReleased, onReply });
   }
+
+  readonly #readAcquired = readOnce((reply): AcquireAnswer => {
+    const answer = readAcquired(reply);
+    if ('nodeTime' in answer && answer.nodeTime > 0) this.#health.heard(answer.nodeTime);
+    if (answer.vote === 'quarantined') this.#health.quarantined(answer.remaining);
+    if (answer.vote !== 'failed') this.#sendRefused();
+    return answer;
+  });
+
+  readonly #readExtended = readOnce(readExtended);
+
+  readonly #readReleased = readOnce(readReleased);
 
   #sendRelease(connection: RedisConnection, release: PendingRelease<RedisConnection>): void {
     release.sentOn = connection;
-    const onReply: OnReply = (failure, reply) => {
-      const answer = failure ?? this.#others(release.request, readReleased(reply));
-      if (answer.vote === 'done') this.#releases.confirm(release);
-      else {
-        // Refused for now, as by a server that is busy: sent again when the node works again.
-        release.sentOn = null;
-        this.#hasRefusedReleases = true;
-      }
-      release.onAnswer(answer);
-    };
-    const { request } = release;
-    this.#batch.add(connection, { name: 'release', request, isSettled: never, onReply });
+    this.#batch.add(connection, new ReleaseOperation(release, this.#onReleased));
   }
+
+  readonly #onReleased = (
+    release: PendingRelease<RedisConnection>,
+    failure: FailedAnswer | null,
+    reply: unknown,
+  ): void => {
+    const answer = failure ?? this.#others(release.request, this.#readReleased(reply));
+    if (answer.vote === 'done') this.#releases.confirm(release);
+    else {
+      // Refused for now, as by a server that is busy: sent again when the node works again.
+      release.sentOn = null;
+      this.#hasRefusedReleases = true;
+    }
+    release.onAnswer(answer);
+  };
 
   // The node counts this process too where it listens itself.
   #others({ world, resources }: ReleaseRequest, answer: ReleaseAnswer): ReleaseAnswer {
@@ -188,9 +199,9 @@ export class RedisNode implements LockNode {
   }
 
   #sendRefused(): void {
+    if (!this.#hasRefusedReleases) return;
     const connection = this.#usable();
-    if (!this.#hasRefusedReleases || connection === null) return;
-    this.#sendPending(connection);
+    if (connection !== null) this.#sendPending(connection);
   }
 
   #sendPending(connection: RedisConnection): void {
@@ -207,9 +218,59 @@ export class RedisNode implements LockNode {
   }
 }
 
+// What a batch collects: classes rather than closures, for there is one for each lock and node.
+
+class OwnerOperation<Answer> {
+  constructor(
+    readonly name: 'acquire' | 'extend',
+    readonly request: OwnerRequest,
+    readonly read: (reply: unknown) => Answer | FailedAnswer,
+    readonly onAnswer: (answer: Answer | FailedAnswer) => void,
+    readonly releases: PendingReleases<RedisConnection>,
+  ) {}
+
+  isSettled(): boolean {
+    return this.releases.has(this.request.ownerId);
+  }
+
+  onReply(failure: FailedAnswer | null, reply: unknown): void {
+    this.onAnswer(failure ?? this.read(reply));
+  }
+}
+
+class ReleaseOperation {
+  readonly name = 'release';
+
+  constructor(
+    readonly release: PendingRelease<RedisConnection>,
+    readonly onReleased: (
+      release: PendingRelease<RedisConnection>,
+      failure: FailedAnswer | null,
+      reply: unknown,
+    ) => void,
+  ) {}
+
+  get request(): ReleaseRequest {
+    return this.release.request;
+  }
+
+  isSettled(): boolean {
+    return false;
+  }
+
+  onReply(failure: FailedAnswer | null, reply: unknown): void {
+    this.onReleased(this.release, failure, reply);
+  }
+}
+
+// A batch gives the same reply to all that it answers alike: they are read once.
+function readOnce<Answer>(read: (reply: unknown) => Answer): (reply: unknown) => Answer {
+  let last: { readonly reply: unknown; readonly answer: Answer } | null = null;
+  return (reply) => {
+    if (last === null || last.reply !== reply) last = { reply, answer: read(reply) };
+    return last.answer;
+  };
+}
+
 // Who asked for a release that is sent again was answered long ago.
 function ignore(): void {}
-
-function never(): boolean {
-  return false;
-}

@@ -29,26 +29,28 @@ export function batchArguments(
 ): ScriptArguments {
   const keys = [certificateKey(world)];
   const own = worldArguments(world, isPersistent);
-  // What operations that follow each other have in common is said once: each argument costs.
+  // What operations that follow each other have in common is said once, and what they have not is
+  // one argument: the client pays for each argument, more than for what it says.
   let run: BatchedOperation | null = null;
-  let many = 0;
-  let manyAt = 0;
+  let owners: (string | number)[] = [];
+  const endRun = (): void => {
+    if (owners.length > 0) own.push(owners.join(' '));
+    owners = [];
+  };
   for (const operation of operations) {
-    const { request } = operation;
-    const { ownerId, token, resources } = request;
+    const { ownerId, token, resources } = operation.request;
     if (run === null || !isAlike(run, operation)) {
+      endRun();
       run = operation;
-      many = 0;
-      manyAt = own.push(operation.name, figureOf(operation), resources.length, many) - 1;
+      own.push(operation.name, figureOf(operation), resources.length);
     }
-    many += 1;
-    own[manyAt] = many;
-    own.push(ownerId);
-    if (world.fencing) own.push(token);
+    owners.push(ownerId);
     for (const resource of resources) keys.push(world.keyPrefix + resource);
     if (!world.fencing) continue;
+    owners.push(token);
     for (const resource of resources) keys.push(fenceKey(world, resource));
   }
+  endRun();
   return [keys.length, ...keys, ...own];
 }
 

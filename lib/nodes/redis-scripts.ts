@@ -213,8 +213,8 @@ return {vote, now, listeners}`),
   /**
    * Many operations, in order and independent of each other: one that fails answers for itself.
    * ARGV, after the world's: for each run of operations that are alike its name, its ttl (or its
-   * '1'), the number of locks of each, and how many they are; then the owner of each, with fencing
-   * followed by its token. Answers with the node's time, and for each operation with 1 where it
+   * '1'), the number of locks of each, and the owner of each, with fencing followed by its token,
+   * all with spaces between. Answers with the node's time, and for each operation with 1 where it
    * was granted or done and nothing is to be added, else with its vote and a figure.
    * Redis would end the whole script with the first error, and nobody would learn what those
    * before it had done.
@@ -235,14 +235,13 @@ local function answer(isDone, vote, figure)
   answers[answered] = isPlain and 1 or {vote, figure}
 end
 
-local i, first, step = 5, 2, isFenced and 2 or 1
-while ARGV[i] do
-  local operation, figure = operations[ARGV[i]], ARGV[i + 1]
-  local count, many = tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3])
-  i = i + 4
-  for _ = 1, many do
-    answer(pcall(operation, first, count, ARGV[i], isFenced and ARGV[i + 1], figure))
-    i, first = i + step, first + count * step
+local first, step = 2, isFenced and 2 or 1
+local eachOwner = isFenced and '(%S+) (%S+)' or '%S+'
+for i = 5, #ARGV, 4 do
+  local operation, figure, count = operations[ARGV[i]], ARGV[i + 1], tonumber(ARGV[i + 2])
+  for owner, token in string.gmatch(ARGV[i + 3], eachOwner) do
+    answer(pcall(operation, first, count, owner, token, figure))
+    first = first + count * step
   end
 end
 writeCertificate(certificate)
