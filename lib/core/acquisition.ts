@@ -37,6 +37,7 @@ export class Acquisition {
   readonly #options: ResolvedAcquire;
   readonly #startedAt: Milliseconds;
   readonly #deadline: Milliseconds;
+  readonly #fullTimeout: Milliseconds;
   /** The call's place in its process's queues, until the lock has ended. */
   readonly waiter: Waiter;
   #attempts = 0;
@@ -47,6 +48,7 @@ export class Acquisition {
     this.#options = options;
     this.#startedAt = context.environment.now();
     this.#deadline = this.#startedAt + options.wait;
+    this.#fullTimeout = nodeTimeoutOf(context.options, options.ttl);
     this.waiter = new Waiter(context.environment, resources);
   }
 
@@ -61,23 +63,33 @@ export class Acquisition {
   }
 
   /** @throws RedlockError, or the reason of whoever interrupted; then nothing stays locked. */
-  async run(): Promise<Holding> {
+  run(): Promise<Holding> {
     const { signal } = this.#options;
     const { waitingRoom } = this.#context;
-    signal?.throwIfAborted();
-    signal?.addEventListener('abort', this.#onAbort);
-    waitingRoom.enter(this.waiter);
-    try {
-      if (waitingRoom.delayOf(this.waiter) > 0) await this.#untilTurn();
-      const holding = await this.#untilGranted();
-      waitingRoom.hold(this.waiter);
-      return holding;
-    } catch (error) {
-      waitingRoom.leave(this.waiter);
-      throw error;
-    } finally {
-      signal?.removeEventListener('abort', this.#onAbort);
-    }
+    return new Promise((resolve, reject) => {
+      signal?.throwIfAborted();
+      signal?.addEventListener('abort', this.#onAbort);
+      waitingRoom.enter(this.waiter);
+      const grant = (holding: Holding): void => {
+        waitingRoom.hold(this.waiter);
+        signal?.removeEventListener('abort', this.#onAbort);
+        resolve(holding);
+      };
+      const refuse = (error: Error): void => {
+        waitingRoom.leave(this.waiter);
+        signal?.removeEventListener('abort', this.#onAbort);
+        reject(error);
+      };
+      if (waitingRoom.delayOf(this.waiter) > 0) {
+        this.#queueUp().then(grant, refuse);
+        return;
+      }
+      // What is granted at once, as most locks are, costs no promise but this one.
+      this.#try(0, this.#fullTimeout, null, (result) => {
+        if (result.verdict === 'granted') grant(result.holding);
+        else this.#persist(result).then(grant, refuse);
+      });
+    });
   }
 
   readonly #onAbort = (): void => {
@@ -99,25 +111,32 @@ export class Acquisition {
     }
   }
 
-  async #untilGranted(): Promise<Holding> {
-    // The first attempt has all the time that it needs, for `wait: 0` means one attempt; those
-    // after it keep to `wait`.
-    const fullTimeout = nodeTimeoutOf(this.#context.options, this.#options.ttl);
-    let timeout = fullTimeout;
+  async #queueUp(): Promise<Holding> {
+    await this.#untilTurn();
+    return this.#persist(await this.#attempt(0, this.#fullTimeout, null));
+  }
+
+  // Goes on from the first attempt. That one had all the time that it needs, for `wait: 0` means
+  // one attempt; those after it keep to `wait`.
+  async #persist(first: AttemptResult): Promise<Holding> {
+    let timeout = this.#fullTimeout;
     let refused: FailedAttempt | null = null;
-    for (;;) {
-      const result = await this.#tryOnce(timeout, tieBreakerOf(refused));
-      if (result.verdict === 'granted') return result.holding;
+    let result = await this.#untilFresh(first, timeout, null);
+    while (result.verdict !== 'granted') {
       // Silence in an attempt that was cut short says less than the attempt before it.
-      const isCutShort = timeout < fullTimeout && result.verdict === 'noQuorum';
+      const isCutShort = timeout < this.#fullTimeout && result.verdict === 'noQuorum';
       if (refused === null || !isCutShort) refused = result;
       // Time heals no misconfiguration: say it now rather than after `wait`.
       const isHopeless = result.verdict === 'misconfigured';
       if (isHopeless || this.#patience() <= 0) throw this.#refusal(refused);
       await this.#rest(result);
       if (this.#patience() <= 0) throw this.#refusal(refused);
-      timeout = Math.min(fullTimeout, Math.max(1, this.#patience()));
+      timeout = Math.min(this.#fullTimeout, Math.max(1, this.#patience()));
+      const tieBreaker = tieBreakerOf(refused);
+      const next = await this.#attempt(0, timeout, tieBreaker);
+      result = await this.#untilFresh(next, timeout, tieBreaker);
     }
+    return result.holding;
   }
 
   async #rest({ verdict }: FailedAttempt): Promise<void> {
@@ -139,17 +158,21 @@ export class Acquisition {
     return patience > 0 && this.waiter.pause(Math.min(delay, patience));
   }
 
-  // An attempt, and up to three more at once while only the token was in the way.
-  async #tryOnce(timeout: Milliseconds, tieBreaker: number | null): Promise<AttemptResult> {
+  // Up to three more attempts at once while only the token was in the way.
+  async #untilFresh(
+    first: AttemptResult,
+    timeout: Milliseconds,
+    tieBreaker: number | null,
+  ): Promise<AttemptResult> {
     let low: Microseconds = 0;
-    this.#context.waitingRoom.startAttempt(this.waiter);
+    let result = first;
     for (let retries = 0; ; retries += 1) {
-      const result = await this.#attempt(low, timeout, tieBreaker);
       this.#giveBackIfInterrupted(result);
       if (result.verdict !== 'stale' || retries === STALE_RETRIES_MAX) return result;
       const stale = result.answers.filter((answer) => answer?.vote === 'stale');
       low = Math.max(low, ...stale.map((answer) => answer.low));
       if (stale.some((answer) => answer.isAhead)) this.#context.tokens.forget();
+      result = await this.#attempt(low, timeout, tieBreaker);
     }
   }
 
@@ -158,7 +181,18 @@ export class Acquisition {
     timeout: Milliseconds,
     tieBreaker: number | null,
   ): Promise<AttemptResult> {
-    const { options, tokens } = this.#context;
+    return new Promise((resolve) => {
+      this.#try(low, timeout, tieBreaker, resolve);
+    });
+  }
+
+  #try(
+    low: Microseconds,
+    timeout: Milliseconds,
+    tieBreaker: number | null,
+    onSettled: (result: AttemptResult) => void,
+  ): void {
+    const { options, tokens, waitingRoom } = this.#context;
     const request = {
       world: options.world,
       resources: this.resources,
@@ -167,13 +201,10 @@ export class Acquisition {
       ttl: this.#options.ttl,
     };
     this.#attempts += 1;
-    return new Promise((resolve) => {
-      const attempt = new Attempt(this.#context, tokens, request, resolve);
-      this.waiter.onInterrupted = () => {
-        attempt.cancel();
-      };
-      attempt.start(timeout, tieBreaker);
-    });
+    waitingRoom.startAttempt(this.waiter);
+    const attempt = new Attempt(this.#context, tokens, request, onSettled);
+    this.waiter.attempt = attempt;
+    attempt.start(timeout, tieBreaker);
   }
 
   // The interruption may have come after the quorum, before anybody was told of it.

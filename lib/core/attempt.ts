@@ -2,7 +2,7 @@
 import { Holding } from './holding.js';
 import { hasSlept, termsFrom } from './node-leases.js';
 import { mayHoldKeys } from './node-votes.js';
-import { judge, leaseUntil } from './quorum.js';
+import { judge } from './quorum.js';
 import type { Ensemble } from './ensemble.js';
 import type { TimerHandle } from './environment.js';
 import type { TokenSource } from './fencing.js';
@@ -133,17 +133,15 @@ export class Attempt {
   // All leases of a first round begin together, so any of them is the lock's validity. Half of
   // the ttl must be left: a body that starts with less would lose the lock soon after.
   #isInTime(): boolean {
-    const { environment, options } = this.#ensemble;
-    const { startedAt, clockGapMax, ttl } = this.#terms;
-    const validUntil = leaseUntil(startedAt, ttl, options.driftFactor);
+    const { environment } = this.#ensemble;
+    const { clockGapMax, ttl, until } = this.#terms;
     const now = environment.now();
-    return now < validUntil - ttl / 2 && !hasSlept(environment, now, clockGapMax);
+    return now < until - ttl / 2 && !hasSlept(environment, now, clockGapMax);
   }
 
   #win(): void {
     this.#ensemble.environment.stopTimer(this.#timer);
-    const isGranted = this.#answers.map((answer) => answer?.vote === 'granted');
-    this.#holding = new Holding(this.#ensemble, this.#request, this.#terms, isGranted);
+    this.#holding = new Holding(this.#ensemble, this.#request, this.#terms, this.#answers);
     this.#onSettled({ verdict: 'granted', holding: this.#holding });
   }
 

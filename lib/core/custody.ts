@@ -3,6 +3,7 @@
 import { describeResources, RedlockClosedError } from './errors.js';
 import { Lock } from './lock.js';
 import { Watchdog } from './watchdog.js';
+import type { LossReason } from './errors.js';
 import type { AcquisitionContext } from './acquisition.js';
 import type { Care, Holding } from './holding.js';
 import type { ResolvedAcquire } from './options.js';
@@ -13,29 +14,67 @@ import type { Waiter } from './waiter.js';
 /** How long a shutdown waits for bodies to end after their signals were aborted. */
 const ABORT_GRACE: Milliseconds = 1_000;
 
-interface Charge {
-  readonly holding: Holding;
-  readonly care: Care;
-}
-
 interface Retention {
   readonly until: Milliseconds;
   readonly timer: TimerHandle;
 }
 
+/** One lock in custody. A class rather than closures: every lock that is acquired makes one. */
+class Charge implements Care {
+  /** Whether `holdAtLeast` keeps it although its body has ended. */
+  isRetained = false;
+
+  constructor(
+    readonly lock: Lock,
+    readonly holding: Holding,
+    readonly waiter: Waiter,
+    readonly options: ResolvedAcquire,
+    readonly hasBody: boolean,
+    readonly custody: Custody,
+  ) {}
+
+  get watchdog(): Watchdog {
+    return this.custody.watchdog;
+  }
+
+  get isExtended(): boolean {
+    return this.isRetained || this.options.watchdog;
+  }
+
+  get maxHold(): Milliseconds {
+    return this.isRetained ? Infinity : this.options.maxHold;
+  }
+
+  onExtended(): void {
+    this.custody.onExtended(this);
+  }
+
+  onLost(reason: LossReason): void {
+    this.custody.onLost(this, reason);
+  }
+
+  onReleasing(): boolean {
+    return this.custody.onReleasing(this);
+  }
+
+  onReleased(wasHeld: boolean, listeners: number): void {
+    this.custody.onReleased(this, wasHeld, listeners);
+  }
+}
+
 /** Looks after all locks of one `Redlock` from the grant to the release. */
 export class Custody {
+  readonly watchdog: Watchdog;
   readonly #context: AcquisitionContext;
-  readonly #watchdog: Watchdog;
   readonly #charges = new Map<Lock, Charge>();
-  /** Locks kept by `holdAtLeast` although their body has ended, and the timers of their release. */
-  readonly #retained = new Map<Holding, Retention>();
+  /** Locks kept although their body has ended, and the timers of their release. */
+  readonly #retained = new Map<Charge, Retention>();
   #onIdle: (() => void) | null = null;
   #closing: Promise<void> | null = null;
 
   constructor(context: AcquisitionContext) {
     this.#context = context;
-    this.#watchdog = new Watchdog(context.environment);
+    this.watchdog = new Watchdog(context.environment);
   }
 
   get isClosed(): boolean {
@@ -62,9 +101,9 @@ export class Custody {
       throw closedError(holding.request.resources);
     }
     const lock = new Lock(holding, this.#context.options.ttlMax);
-    const care = this.#careOf(lock, holding, waiter, options, hasBody);
-    this.#charges.set(lock, { holding, care });
-    holding.keep(care);
+    const charge = new Charge(lock, holding, waiter, options, hasBody, this);
+    this.#charges.set(lock, charge);
+    holding.keep(charge);
     return lock;
   }
 
@@ -74,13 +113,13 @@ export class Custody {
   }
 
   /** The body has ended: releases its lock, or keeps it until `holdAtLeast` ms have passed. */
-  async endBody(lock: Lock, holdAtLeast: Milliseconds): Promise<void> {
+  async endBody(lock: Lock): Promise<void> {
     const charge = this.#charges.get(lock);
     if (charge === undefined) return;
-    const { holding, care } = charge;
-    const until = holding.acquiredAt + holdAtLeast;
+    const { holding, options } = charge;
+    const until = holding.acquiredAt + options.holdAtLeast;
     if (until <= this.#context.environment.now() || !holding.isHeld()) await holding.release();
-    else this.#retain(lock, holding, care, until);
+    else this.#retain(charge, until);
   }
 
   close(): Promise<void> {
@@ -88,36 +127,34 @@ export class Custody {
     return this.#closing;
   }
 
-  #careOf(
-    lock: Lock,
-    holding: Holding,
-    waiter: Waiter,
-    options: ResolvedAcquire,
-    hasBody: boolean,
-  ): Care {
+  /** @internal Called by a charge. */
+  onExtended({ lock }: Charge): void {
+    this.#context.observer.extended(lock);
+  }
+
+  /** @internal Called by a charge. */
+  onLost({ lock, holding, waiter, hasBody }: Charge, reason: LossReason): void {
     const { environment, observer, waitingRoom } = this.#context;
-    return {
-      watchdog: this.#watchdog,
-      isExtended: options.watchdog,
-      maxHold: options.maxHold,
-      onExtended: () => {
-        observer.extended(lock);
-      },
-      onLost: (reason) => {
-        // Nobody may ever release a lock that was acquired by hand and then lost.
-        if (!hasBody) this.#discharge(lock);
-        observer.lost(lock, reason, environment.now() - holding.acquiredAt);
-        lock.abortSignal();
-        waitingRoom.leave(waiter);
-      },
-      onReleasing: () => waitingRoom.handOn(waiter),
-      onReleased: (wasHeld, listeners) => {
-        this.#retained.delete(holding);
-        this.#discharge(lock);
-        if (wasHeld) observer.released(lock, environment.now() - holding.acquiredAt);
-        waitingRoom.settle(lock.resources, listeners);
-      },
-    };
+    // Nobody may ever release a lock that was acquired by hand and then lost.
+    if (!hasBody) this.#discharge(lock);
+    observer.lost(lock, reason, environment.now() - holding.acquiredAt);
+    lock.abortSignal();
+    waitingRoom.leave(waiter);
+  }
+
+  /** @internal Called by a charge. */
+  onReleasing({ waiter }: Charge): boolean {
+    return this.#context.waitingRoom.handOn(waiter);
+  }
+
+  /** @internal Called by a charge. */
+  onReleased(charge: Charge, wasHeld: boolean, listeners: number): void {
+    const { environment, observer, waitingRoom } = this.#context;
+    const { lock, holding } = charge;
+    this.#retained.delete(charge);
+    this.#discharge(lock);
+    if (wasHeld) observer.released(lock, environment.now() - holding.acquiredAt);
+    waitingRoom.settle(lock.resources, listeners);
   }
 
   #discharge(lock: Lock): void {
@@ -126,15 +163,16 @@ export class Custody {
   }
 
   // Kept by the watchdog and released by a timer; should the process end first, by the ttl.
-  #retain(lock: Lock, holding: Holding, care: Care, until: Milliseconds): void {
+  #retain(charge: Charge, until: Milliseconds): void {
     const { environment } = this.#context;
     const release = (): void => {
-      void holding.release();
+      void charge.holding.release();
     };
     const timer = environment.startTimer(until - environment.now(), release, false);
-    this.#retained.set(holding, { until, timer });
-    holding.keep({ ...care, isExtended: true, maxHold: Infinity });
-    this.#discharge(lock);
+    charge.isRetained = true;
+    this.#retained.set(charge, { until, timer });
+    charge.holding.keep(charge);
+    this.#discharge(charge.lock);
   }
 
   async #shutDown(): Promise<void> {
@@ -144,7 +182,7 @@ export class Custody {
     for (const { holding } of [...this.#charges.values()]) holding.lose('closed');
     await this.#untilIdle(ABORT_GRACE);
     const retained = [...this.#retained];
-    await Promise.all(retained.map(([holding, kept]) => this.#leave(holding, kept)));
+    await Promise.all(retained.map(([charge, retention]) => this.#leave(charge, retention)));
   }
 
   #untilIdle(limit: Milliseconds): Promise<void> {
@@ -165,15 +203,16 @@ export class Custody {
   }
 
   // Gives the nodes the time that is left of `holdAtLeast`, as far as a ttl reaches, and goes.
-  async #leave(holding: Holding, kept: Retention): Promise<void> {
+  async #leave(charge: Charge, retention: Retention): Promise<void> {
     const { environment, options } = this.#context;
-    const left = Math.ceil(kept.until - environment.now());
+    const { holding } = charge;
+    const left = Math.ceil(retention.until - environment.now());
     if (left <= 0 || !holding.isHeld()) {
       await holding.release();
       return;
     }
-    this.#retained.delete(holding);
-    environment.stopTimer(kept.timer);
+    this.#retained.delete(charge);
+    environment.stopTimer(retention.timer);
     const ttl = Math.min(options.ttlMax, Math.max(100, left));
     if (left > holding.remaining()) await holding.extend(ttl);
     holding.abandon();

@@ -9,6 +9,10 @@ const MICROSECONDS = 1_000;
 export class TokenSource {
   readonly #environment: Environment;
   readonly #offsets: (Microseconds | null)[];
+  /** What each node's clock showed when it was last heard. */
+  readonly #heard: Microseconds[] = [];
+  /** The median of the offsets; null until it is wanted again. */
+  #offset: Microseconds | null = null;
   #previous: Microseconds = 0;
 
   constructor(environment: Environment, nodeCount: number) {
@@ -21,15 +25,20 @@ export class TokenSource {
    * and above `low`, the highest bound that a node has refused a proposal with.
    */
   propose(low: Microseconds): Microseconds {
-    const nodeTime = Math.floor(this.#environment.wallClock() * MICROSECONDS) + this.#offset();
+    this.#offset ??= this.#medianOffset();
+    const nodeTime = Math.floor(this.#environment.wallClock() * MICROSECONDS) + this.#offset;
     this.#previous = Math.max(nodeTime, low + 1, this.#previous + 1);
     return this.#previous;
   }
 
   /** Takes note of a node's clock, so that a client with a wrong wall clock gets locks too. */
   learn(node: number, nodeTime: Microseconds): void {
+    // The answers of one script call all carry the same time; the first is the nearest to it.
+    if (this.#heard[node] === nodeTime) return;
+    this.#heard[node] = nodeTime;
     const own = Math.floor(this.#environment.wallClock() * MICROSECONDS);
     this.#offsets[node] = nodeTime - own;
+    this.#offset = null;
   }
 
   /**
@@ -46,7 +55,7 @@ export class TokenSource {
   }
 
   // The median: a minority of nodes with wrong clocks does not lead the proposals astray.
-  #offset(): Microseconds {
+  #medianOffset(): Microseconds {
     const known = this.#offsets.filter((offset) => offset !== null).sort((a, b) => a - b);
     return known[Math.floor((known.length - 1) / 2)] ?? 0;
   }

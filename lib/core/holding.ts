@@ -57,17 +57,17 @@ export class Holding implements Extendable {
     ensemble: Ensemble,
     request: OwnerRequest,
     terms: RoundTerms,
-    isGranted: readonly boolean[],
+    answers: readonly (AcquireAnswer | null)[],
   ) {
-    const { nodes, quorum, options } = ensemble;
+    const { nodes, quorum } = ensemble;
     this.acquiredAt = terms.startedAt;
     this.#ensemble = ensemble;
     this.#request = request;
     this.#ttlLongest = request.ttl;
-    this.#leases = new NodeLeases(nodes.length, quorum, options.driftFactor);
-    isGranted.forEach((granted, node) => {
-      if (granted) this.#leases.grant(node, terms);
-    });
+    this.#leases = new NodeLeases(nodes.length, quorum);
+    for (let node = 0; node < answers.length; node += 1) {
+      if (answers[node]?.vote === 'granted') this.#leases.grant(node, terms);
+    }
   }
 
   /** What the lock was asked for with; its `ttl` is the one in force. */
@@ -254,7 +254,7 @@ export class Holding implements Extendable {
   // A late grant would keep others out until the ttl ends: nobody else knows of it.
   #undoLate(node: number, answer: AcquireAnswer | ExtendAnswer): void {
     if (!mayHoldKeys(answer)) return;
-    this.#ensemble.nodes[node]?.release(this.#releaseRequest(true), () => undefined);
+    this.#ensemble.nodes[node]?.release(this.#releaseRequest(true), ignoreAnswer);
   }
 
   #releaseRequest(wakes: boolean): ReleaseRequest {
@@ -291,3 +291,6 @@ export class Holding implements Extendable {
     this.#extender?.stop();
   }
 }
+
+// Nobody waits for it: the keys it could not delete end with the ttl.
+function ignoreAnswer(): void {}

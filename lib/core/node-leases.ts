@@ -8,6 +8,8 @@ export interface RoundTerms {
   readonly ttl: Milliseconds;
   /** Monotonic time, read before the first byte was sent. */
   readonly startedAt: Milliseconds;
+  /** Until when a grant of this round may be relied on, on the monotonic clock. */
+  readonly until: Milliseconds;
   /**
    * How far the wall clock may be ahead of the monotonic clock before the machine counts as
    * having slept since.
@@ -24,8 +26,8 @@ export function termsFrom(
   // In this order: a pause between the readings makes the guard stricter, never laxer.
   const wallClock = environment.wallClock();
   const startedAt = environment.now();
-  const tolerance = Math.max(1_000, ttl * driftFactor);
-  return { ttl, startedAt, clockGapMax: wallClock - startedAt + tolerance };
+  const clockGapMax = wallClock - startedAt + Math.max(1_000, ttl * driftFactor);
+  return { ttl, startedAt, until: leaseUntil(startedAt, ttl, driftFactor), clockGapMax };
 }
 
 /**
@@ -48,20 +50,17 @@ export function hasSlept(
  */
 export class NodeLeases {
   readonly #quorum: number;
-  readonly #driftFactor: number;
   // Of each node: what it granted last, until when, and when that was last taken back.
   readonly #terms: (RoundTerms | null)[];
   readonly #until: Milliseconds[];
-  readonly #revokedAt: Milliseconds[];
+  readonly #revokedAt: Milliseconds[] = [];
   #validUntil: Milliseconds = -Infinity;
   #clockGapMax: Milliseconds = Infinity;
 
-  constructor(nodeCount: number, quorum: number, driftFactor: number) {
+  constructor(nodeCount: number, quorum: number) {
     this.#quorum = quorum;
-    this.#driftFactor = driftFactor;
     this.#terms = new Array<null>(nodeCount).fill(null);
     this.#until = new Array<Milliseconds>(nodeCount).fill(-Infinity);
-    this.#revokedAt = new Array<Milliseconds>(nodeCount).fill(-Infinity);
   }
 
   /** Until when a quorum of nodes keeps the keys; never later than they really do. */
@@ -78,10 +77,9 @@ export class NodeLeases {
   grant(node: number, terms: RoundTerms): void {
     // A key that was created again had been missing: whoever found it missing may hold a lease
     // on it. Only a round that begins after that was known can count it again.
-    if (terms.startedAt <= (this.#revokedAt[node] ?? Infinity)) return;
-    const until = leaseUntil(terms.startedAt, terms.ttl, this.#driftFactor);
-    if (until <= (this.#until[node] ?? Infinity)) return;
-    this.#until[node] = until;
+    if (terms.startedAt <= (this.#revokedAt[node] ?? -Infinity)) return;
+    if (terms.until <= (this.#until[node] ?? Infinity)) return;
+    this.#until[node] = terms.until;
     this.#terms[node] = terms;
     this.#settle();
   }

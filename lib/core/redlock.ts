@@ -16,13 +16,7 @@ import type { ResourceState } from './inspection.js';
 import type { Lock } from './lock.js';
 import type { LockNode, NodeStatus } from './lock-node.js';
 import type { RedlockObserver } from './observer.js';
-import type {
-  AcquireOptions,
-  RedlockOptions,
-  ResolvedAcquire,
-  ResolvedOptions,
-  UsingOptions,
-} from './options.js';
+import type { AcquireOptions, RedlockOptions, ResolvedOptions, UsingOptions } from './options.js';
 import type { Milliseconds } from './units.js';
 
 /** What runs while a lock is held. */
@@ -90,13 +84,12 @@ export class Redlock {
    * @throws LockTakenError, NoQuorumError, LockExpiredError after `wait`; RedlockClosedError;
    *   the reason of `options.signal`; TypeError, RangeError for bad input.
    */
-  async acquire(
+  acquire(
     resources: string | readonly string[],
     ttl?: Milliseconds,
     options: AcquireOptions = {},
   ): Promise<Lock> {
-    const names = normalizeResources(resources);
-    return this.#acquire(names, resolveAcquire(this.options, 'acquire', ttl, options));
+    return this.#acquire('acquire', resources, ttl, options);
   }
 
   /**
@@ -134,15 +127,13 @@ export class Redlock {
     bodyAfterOptions?: LockedBody<T>,
   ): Promise<T> {
     const [options, body] = usingArguments(optionsOrBody, bodyAfterOptions);
-    const names = normalizeResources(resources);
-    const resolved = resolveAcquire(this.options, 'using', options.ttl, options);
-    const lock = await this.#acquire(names, resolved, true);
+    const lock = await this.#acquire('using', resources, options.ttl, options);
     try {
       const result = await body(lock);
       this.#custody.assertKept(lock, result);
       return result;
     } finally {
-      await this.#custody.endBody(lock, resolved.holdAtLeast);
+      await this.#custody.endBody(lock);
     }
   }
 
@@ -176,15 +167,19 @@ export class Redlock {
   }
 
   async #acquire(
-    resources: readonly string[],
-    options: ResolvedAcquire,
-    hasBody = false,
+    kind: 'acquire' | 'using',
+    input: string | readonly string[],
+    ttl: Milliseconds | undefined,
+    given: UsingOptions,
   ): Promise<Lock> {
+    const resources = normalizeResources(input);
+    const options = resolveAcquire(this.options, kind, ttl, given);
     this.#custody.assertOpen(resources);
     const acquisition = new Acquisition(this.#context, resources, options);
     try {
       const holding = await acquisition.run();
-      const lock = this.#custody.take(holding, acquisition.waiter, options, hasBody);
+      const { waiter } = acquisition;
+      const lock = this.#custody.take(holding, waiter, options, kind === 'using');
       this.#context.observer.acquired(lock, acquisition.waited(), acquisition.attempts);
       return lock;
     } catch (error) {

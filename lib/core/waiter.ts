@@ -26,8 +26,8 @@ export class Waiter {
     return this.#endPause !== null;
   }
 
-  /** Called when the waiter is interrupted while it does something else than pausing. */
-  onInterrupted: () => void = ignore;
+  /** What is cancelled when the waiter is interrupted while it does not sleep. */
+  attempt: { cancel(): void } | null = null;
 
   /**
    * Resolves after `delay` ms, or sooner when woken; at once when woken since the last pause.
@@ -65,7 +65,7 @@ export class Waiter {
     if (this.#interruption !== null) return;
     this.#interruption = { reason };
     this.#endPause?.();
-    this.onInterrupted();
+    this.attempt?.cancel();
   }
 
   get isInterrupted(): boolean {
@@ -77,6 +77,3 @@ export class Waiter {
     if (this.#interruption !== null) throw this.#interruption.reason;
   }
 }
-
-// Nothing to do for a waiter that only sleeps.
-function ignore(): void {}

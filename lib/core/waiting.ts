@@ -58,7 +58,11 @@ export class WaitingRoom {
   /** Queues on all resources in one step, so that two calls can never wait for each other. */
   enter(waiter: Waiter): void {
     this.#waiting.add(waiter);
-    for (const resource of waiter.resources) this.#lineOf(resource).waiters.push(waiter);
+    for (const resource of waiter.resources) {
+      const line = this.#lines.get(resource);
+      if (line === undefined) this.#lines.set(resource, newLine([waiter]));
+      else line.waiters.push(waiter);
+    }
   }
 
   /**
@@ -144,12 +148,12 @@ export class WaitingRoom {
   handOn(waiter: Waiter): boolean {
     // A lost lock has left them before: whoever came after it has tried in vain, and listens.
     const headed = this.#remove(waiter);
-    const lines = this.#linesOf(waiter);
     const isHandedOn =
       headed.length === waiter.resources.length &&
-      lines.length === headed.length &&
-      lines.every((line) => line.handOvers < HAND_OVERS_MAX && this.#isReady(line));
-    for (const line of lines) {
+      headed.every((resource) => this.#mayBeHandedOn(resource));
+    for (const resource of waiter.resources) {
+      const line = this.#lines.get(resource);
+      if (line === undefined) continue;
       if (!isHandedOn && line.handOvers === HAND_OVERS_MAX) line.yieldsUntil = Infinity;
       line.handOvers = isHandedOn ? line.handOvers + 1 : 0;
     }
@@ -230,9 +234,12 @@ export class WaitingRoom {
     if (head !== undefined && this.#isFirst(head)) head.wake();
   }
 
-  // Whether the head of the line will try as soon as it is woken.
-  #isReady({ waiters: [head] }: Line): boolean {
-    return head?.isPausing === true && this.delayOf(head) === 0;
+  // Whether the head of the line will try as soon as it is woken, and it is not others' turn.
+  #mayBeHandedOn(resource: string): boolean {
+    const line = this.#lines.get(resource);
+    const head = line?.waiters[0];
+    if (line === undefined || head === undefined) return false;
+    return line.handOvers < HAND_OVERS_MAX && head.isPausing && this.delayOf(head) === 0;
   }
 
   #isFirst(waiter: Waiter): boolean {
@@ -246,16 +253,20 @@ export class WaitingRoom {
   #lineOf(resource: string): Line {
     const found = this.#lines.get(resource);
     if (found !== undefined) return found;
-    const line: Line = {
-      waiters: [],
-      wakeUps: null,
-      handOvers: 0,
-      yieldsUntil: -Infinity,
-      yieldTimer: null,
-      racers: 0,
-      races: 0,
-    };
+    const line = newLine([]);
     this.#lines.set(resource, line);
     return line;
   }
+}
+
+function newLine(waiters: Waiter[]): Line {
+  return {
+    waiters,
+    wakeUps: null,
+    handOvers: 0,
+    yieldsUntil: -Infinity,
+    yieldTimer: null,
+    racers: 0,
+    races: 0,
+  };
 }

@@ -528,13 +528,17 @@ describe("the caller's abort signal", () => {
   it('that comes just after the quorum gives the lock back', async () => {
     const { redlock, environment, node, owners, rejection, until } = setScene({ nodes: 1 });
     const controller = new AbortController();
+    // One that queues: what is granted at the first attempt is told in the same step.
+    const before = await until(redlock.acquire('r', ttl));
+    const waiting = rejection(redlock.acquire('r', ttl, { signal: controller.signal }));
     node(0).onServed = (operation) => {
       if (operation !== 'acquire') return;
       // Two steps later: the answer was counted, and nobody was told yet.
       queueMicrotask(() => queueMicrotask(() => controller.abort(reason)));
     };
 
-    const error = await rejection(redlock.acquire('r', ttl, { signal: controller.signal }));
+    void before.release();
+    const error = await waiting;
 
     expect(error).toBe(reason);
     await until(environment.advance(1));

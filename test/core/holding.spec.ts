@@ -11,19 +11,24 @@ const validity = ttl * 0.99 - 2;
 const watched = { watchdog: true };
 
 describe('the lease of a node', () => {
-  const start = (startedAt: number) => ({ ttl: 1_000, startedAt, clockGapMax: 0 });
+  const start = (startedAt: number, clockGapMax = 0) => ({
+    ttl: 1_000,
+    startedAt,
+    until: startedAt + 988,
+    clockGapMax,
+  });
 
   it('only grows, in whatever order the answers arrive', () => {
-    const leases = new NodeLeases(1, 1, 0.01);
+    const leases = new NodeLeases(1, 1);
 
     leases.grant(0, start(500));
     leases.grant(0, start(100));
 
-    expect(leases.validUntil).toBe(500 + 990 - 2);
+    expect(leases.validUntil).toBe(500 + 988);
   });
 
   it('that was revoked counts again only for a round begun after that was known', () => {
-    const leases = new NodeLeases(1, 1, 0.01);
+    const leases = new NodeLeases(1, 1);
     leases.grant(0, start(100));
 
     leases.revoke(0, 400);
@@ -32,11 +37,11 @@ describe('the lease of a node', () => {
     leases.grant(0, start(401));
 
     expect(validUntilRevoked).toBe(-Infinity);
-    expect(leases.validUntil).toBe(401 + 990 - 2);
+    expect(leases.validUntil).toBe(401 + 988);
   });
 
   it('of a node that does not exist is ignored', () => {
-    const leases = new NodeLeases(1, 1, 0.01);
+    const leases = new NodeLeases(1, 1);
 
     leases.grant(7, start(100));
     leases.revoke(7, 100);
@@ -45,11 +50,11 @@ describe('the lease of a node', () => {
   });
 
   it('outside the quorum does not decide how far the clocks had drifted apart', () => {
-    const leases = new NodeLeases(3, 2, 0.01);
+    const leases = new NodeLeases(3, 2);
 
-    leases.grant(0, { ttl: 1_000, startedAt: 100, clockGapMax: 5 });
-    leases.grant(1, { ttl: 1_000, startedAt: 200, clockGapMax: 50 });
-    leases.grant(2, { ttl: 1_000, startedAt: 300, clockGapMax: 70 });
+    leases.grant(0, start(100, 5));
+    leases.grant(1, start(200, 50));
+    leases.grant(2, start(300, 70));
 
     expect(leases.clockGapMax).toBe(50);
   });
@@ -64,7 +69,12 @@ describe('the terms of a round', () => {
 
     const terms = termsFrom(environment, longTtl, 0.01);
 
-    expect(terms).toEqual({ ttl: longTtl, startedAt: 10, clockGapMax: 1_000 + allowance });
+    expect(terms).toEqual({
+      ttl: longTtl,
+      startedAt: 10,
+      until: 10 + longTtl * 0.99 - 2,
+      clockGapMax: 1_000 + allowance,
+    });
     environment.suspend(allowance);
     expect(hasSlept(environment, environment.now(), terms.clockGapMax)).toBe(false);
     environment.suspend(1);
@@ -74,7 +84,7 @@ describe('the terms of a round', () => {
 
 describe('a round of extension', () => {
   it('settles once, however often it is told to', () => {
-    const round = new ExtensionRound({ ttl, startedAt: 0, clockGapMax: 0 }, 1);
+    const round = new ExtensionRound({ ttl, startedAt: 0, until: 0, clockGapMax: 0 }, 1);
     const onSettled = jest.fn();
     round.onSettled(onSettled);
 

@@ -207,11 +207,12 @@ describe('validity', () => {
     );
     fc.assert(
       fc.property(steps, (list) => {
-        const leases = new NodeLeases(5, 3, 0.01);
+        const leases = new NodeLeases(5, 3);
         for (const { node, isGrant, startedAt, ttl } of list) {
           const before = leases.validUntil;
           if (isGrant) {
-            leases.grant(node, { startedAt, ttl, clockGapMax: 0 });
+            const until = leaseUntil(startedAt, ttl, 0.01);
+            leases.grant(node, { startedAt, ttl, until, clockGapMax: 0 });
             expect(leases.validUntil).toBeGreaterThanOrEqual(before);
           } else {
             leases.revoke(node, startedAt);

@@ -226,8 +226,10 @@ describe('a waiter', () => {
     const { enter } = setUp();
     const waiter = enter('r');
     let told = 0;
-    waiter.onInterrupted = () => {
-      told += 1;
+    waiter.attempt = {
+      cancel() {
+        told += 1;
+      },
     };
 
     waiter.interrupt(new Error('first'));

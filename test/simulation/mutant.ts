@@ -27,4 +27,7 @@ export function script(find: string, replace: string): Patch {
 }
 
 /** Terms that begin now, in place of `terms`, which began before the round was sent. */
-export const LATER_TERMS = '{ ...terms, startedAt: this.#ensemble.environment.now() }';
+export function laterTerms(terms: string): string {
+  const now = 'this.#ensemble.environment.now()';
+  return `{ ...${terms}, startedAt: ${now}, until: ${terms}.until + ${now} - ${terms}.startedAt }`;
+}

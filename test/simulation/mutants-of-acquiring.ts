@@ -1,4 +1,4 @@
-import { core, LATER_TERMS } from './mutant.js';
+import { core, laterTerms } from './mutant.js';
 import type { Mutant, Patch } from './mutant.js';
 
 /** Sections 2 to 4, and what an outcome means. */
@@ -37,8 +37,8 @@ export const mutantsOfAcquiring: readonly Mutant[] = [
     patches: [
       core(
         'attempt',
-        'new Holding(this.#ensemble, this.#request, this.#terms, isGranted)',
-        `new Holding(this.#ensemble, this.#request, ${LATER_TERMS.replace('terms', 'this.#terms')}, isGranted)`,
+        'new Holding(this.#ensemble, this.#request, this.#terms, this.#answers)',
+        `new Holding(this.#ensemble, this.#request, ${laterTerms('this.#terms')}, this.#answers)`,
       ),
     ],
   },
@@ -65,7 +65,7 @@ export const mutantsOfAcquiring: readonly Mutant[] = [
   {
     name: 'no validity left to work with',
     rule: '4.5: minValidity = T/2',
-    patches: [core('attempt', 'now < validUntil - ttl / 2', 'now < validUntil')],
+    patches: [core('attempt', 'now < until - ttl / 2', 'now < until')],
   },
   {
     name: 'attempts without an end',
@@ -143,9 +143,9 @@ function unknownCounts(condition: string): readonly Patch[] {
       `  if (${condition}) {\n    ballot.granted += 1;\n    return;\n  }\n  ballot[answer.vote] += 1;`,
     ),
     core(
-      'attempt',
-      "this.#answers.map((answer) => answer?.vote === 'granted')",
-      `this.#answers.map((answer) => answer !== null && (answer.vote === 'granted' || (${condition})))`,
+      'holding',
+      "if (answers[node]?.vote === 'granted') ",
+      `const answer = answers[node];\n      if (answer && (answer.vote === 'granted' || (${condition}))) `,
     ),
   ];
 }

@@ -1,4 +1,4 @@
-import { core, LATER_TERMS, script } from './mutant.js';
+import { core, laterTerms, script } from './mutant.js';
 import type { Mutant, Patch } from './mutant.js';
 
 const GRANT = 'this.#leases.grant(node, terms);';
@@ -15,7 +15,9 @@ export const mutantsOfHolding: readonly Mutant[] = [
     name: 'validity from the answer of an extension',
     rule: '3: T0 is read before the first byte is sent',
     patches: [
-      countExtension(`if (answer.vote === 'granted') ${GRANT.replace('terms', LATER_TERMS)}`),
+      countExtension(
+        `if (answer.vote === 'granted') ${GRANT.replace('terms', laterTerms('terms'))}`,
+      ),
     ],
   },
   {

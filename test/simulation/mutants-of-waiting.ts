@@ -62,8 +62,8 @@ export const mutantsOfWaiting: readonly Mutant[] = [
     patches: [
       core(
         'custody',
-        '        lock.abortSignal();\n        waitingRoom.leave(waiter);\n',
-        '        lock.abortSignal();\n',
+        '    lock.abortSignal();\n    waitingRoom.leave(waiter);\n',
+        '    lock.abortSignal();\n',
       ),
     ],
   },
