@@ -1,7 +1,7 @@
 // One attempt: a round that asks every node once, and its undo. Rules: PROTOCOL.md section 4.
 import { Holding } from './holding.js';
 import { hasSlept, termsFrom } from './node-leases.js';
-import { mayHoldKeys } from './node-votes.js';
+import { isUntouched, mayHoldKeys } from './node-votes.js';
 import { judge } from './quorum.js';
 import type { Ensemble } from './ensemble.js';
 import type { TimerHandle } from './environment.js';
@@ -149,9 +149,10 @@ export class Attempt {
     this.#ensemble.environment.stopTimer(this.#timer);
     this.#failure = verdict;
     const answers = [...this.#answers];
-    // Failed and silent nodes too: their answer may have been lost, not their write.
+    // Silent nodes too: their answer may have been lost, not their write.
     for (let index = 0; index < answers.length; index += 1) {
-      if (this.#tieBreaker === null || index === this.#tieBreaker) this.#undoAt(index);
+      const wasAsked = this.#tieBreaker === null || index === this.#tieBreaker;
+      if (wasAsked && !isUntouched(answers[index])) this.#undoAt(index);
     }
     this.#onSettled({ verdict, answers });
   }

@@ -2,7 +2,7 @@
 // and 5 to 7. What is claimed is computed from the clock when asked; timers only notify.
 import { Extender } from './extender.js';
 import { hasSlept, NodeLeases } from './node-leases.js';
-import { mayHoldKeys } from './node-votes.js';
+import { isUntouched, mayHoldKeys } from './node-votes.js';
 import { nodeTimeoutOf } from './options.js';
 import type { LossReason, NodeVote } from './errors.js';
 import type { Ensemble } from './ensemble.js';
@@ -42,6 +42,8 @@ export class Holding implements Extendable {
   readonly acquiredAt: Milliseconds;
   readonly #ensemble: Ensemble;
   readonly #leases: NodeLeases;
+  /** What the nodes said to the acquisition; those that are late come in later. */
+  readonly #answers: readonly (AcquireAnswer | null)[];
   /** Made when the lock is extended for the first time: many never are. */
   #extender: Extender | null = null;
   #request: OwnerRequest;
@@ -65,6 +67,7 @@ export class Holding implements Extendable {
     this.#request = request;
     this.#ttlLongest = request.ttl;
     this.#leases = new NodeLeases(nodes.length, quorum);
+    this.#answers = answers;
     for (let node = 0; node < answers.length; node += 1) {
       if (answers[node]?.vote === 'granted') this.#leases.grant(node, terms);
     }
@@ -230,6 +233,11 @@ export class Holding implements Extendable {
   #askForRelease(wakes: boolean): Promise<number> {
     const { environment, nodes, quorum, options } = this.#ensemble;
     const request = this.#releaseRequest(wakes);
+    // A dead node that was never sent anything must not cost memory for each lock.
+    const touched =
+      this.#extender === null
+        ? nodes.filter((_, node) => !isUntouched(this.#answers[node]))
+        : nodes;
     return new Promise((resolve) => {
       let done = 0;
       let answered = 0;
@@ -244,10 +252,10 @@ export class Holding implements Extendable {
           done += 1;
           listeners = Math.max(listeners, answer.listeners);
         }
-        if (done >= quorum || answered >= nodes.length) finish();
+        if (done >= quorum || answered >= touched.length) finish();
       };
       const timer = environment.startTimer(nodeTimeoutOf(options, request.ttl), finish, true);
-      for (const node of nodes) node.release(request, onAnswer);
+      for (const node of touched) node.release(request, onAnswer);
     });
   }
 

@@ -31,6 +31,14 @@ function messageOf(answer: AcquireAnswer | ExtendAnswer): string {
   }
 }
 
+/**
+ * Whether a node that gave this answer has certainly nothing to undo: the acquisition was never
+ * sent to it, or wrote nothing.
+ */
+export function isUntouched(answer: AcquireAnswer | null | undefined): boolean {
+  return answer?.vote === 'failed' && !answer.mayHold;
+}
+
 /** Whether a node that gave this answer may have the keys of the one who asked. */
 export function mayHoldKeys(answer: AcquireAnswer | ExtendAnswer): boolean {
   switch (answer.vote) {

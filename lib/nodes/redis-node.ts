@@ -186,7 +186,10 @@ export class RedisNode implements LockNode {
       release.sentOn = null;
       this.#hasRefusedReleases = true;
     }
-    release.onAnswer(answer);
+    const { onAnswer } = release;
+    // Sent again or not, whoever waited has been answered, and is not kept in memory for it.
+    release.onAnswer = ignore;
+    onAnswer(answer);
   };
 
   // The node counts this process too where it listens itself.
@@ -206,10 +209,7 @@ export class RedisNode implements LockNode {
 
   #sendPending(connection: RedisConnection): void {
     this.#hasRefusedReleases = false;
-    for (const release of this.#releases.dueOn(connection)) {
-      release.onAnswer = ignore;
-      this.#sendRelease(connection, release);
-    }
+    for (const release of this.#releases.dueOn(connection)) this.#sendRelease(connection, release);
   }
 
   #answerUnsent(onAnswer: (answer: FailedAnswer) => void): void {
@@ -272,5 +272,5 @@ function readOnce<Answer>(read: (reply: unknown) => Answer): (reply: unknown) =>
   };
 }
 
-// Who asked for a release that is sent again was answered long ago.
+// Who asked for a release is answered once, however often it is sent.
 function ignore(): void {}

@@ -47,6 +47,43 @@ describe('a lock', () => {
   });
 });
 
+describe('a release', () => {
+  const watched = { watchdog: true };
+
+  it('is asked of all nodes that the acquisition was sent to', async () => {
+    const { redlock, node, until } = setScene();
+    node(2).fail('requestLost', 'acquire');
+    const lock = await until(redlock.acquire('r', ttl));
+
+    await until(lock.release());
+
+    expect([0, 1, 2].map((index) => node(index).count('release'))).toEqual([1, 1, 1]);
+  });
+
+  it('is not asked of a node that was never sent anything', async () => {
+    const { redlock, node, until } = setScene();
+    node(2).refuse('acquire');
+    const lock = await until(redlock.acquire('r', ttl));
+
+    await until(lock.release());
+
+    expect([0, 1, 2].map((index) => node(index).count('release'))).toEqual([1, 1, 0]);
+  });
+
+  it('is asked of a node that was sent an extension since', async () => {
+    const { environment, redlock, node, owners, until } = setScene();
+    node(2).refuse('acquire');
+    const lock = await until(redlock.acquire('r', ttl, watched));
+    node(2).heal();
+    await environment.advance(ttl / 2);
+    expect(await owners()).not.toContain(null);
+
+    await until(lock.release());
+
+    expect(await owners()).toEqual([null, null, null]);
+  });
+});
+
 describe('assertHeld', () => {
   it('passes while the lock is held, for as long as it is asked for', async () => {
     const { redlock, until } = setScene();

@@ -94,11 +94,7 @@ export const mutantsOfAcquiring: readonly Mutant[] = [
     name: 'no undo',
     rule: '4.7: release goes to all nodes',
     patches: [
-      core(
-        'attempt',
-        'if (this.#tieBreaker === null || index === this.#tieBreaker) this.#undoAt(index);',
-        '',
-      ),
+      core('attempt', 'if (wasAsked && !isUntouched(answers[index])) this.#undoAt(index);', ''),
     ],
   },
   {
@@ -107,7 +103,7 @@ export const mutantsOfAcquiring: readonly Mutant[] = [
     patches: [
       core(
         'attempt',
-        'if (this.#tieBreaker === null || index === this.#tieBreaker) this.#undoAt(index);',
+        'if (wasAsked && !isUntouched(answers[index])) this.#undoAt(index);',
         "if (answers[index]?.vote === 'granted') this.#undoAt(index);",
       ),
       core('attempt', 'if (mayHoldKeys(answer)) this.#undoAt(index);', ''),

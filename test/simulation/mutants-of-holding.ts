@@ -28,7 +28,7 @@ export const mutantsOfHolding: readonly Mutant[] = [
         'holding',
         "answer.vote === 'granted' && this.isHeld()) this.#leases.grant(node, terms);",
         "answer.vote === 'granted' && this.isHeld()) " +
-          'this.#leases.grant(node, { ...terms, ttl: this.#request.ttl });',
+          'this.#leases.grant(node, { ...terms, until: terms.until + this.#request.ttl - terms.ttl });',
       ),
     ],
   },

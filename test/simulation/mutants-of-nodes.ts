@@ -58,11 +58,7 @@ export const mutantsOfNodes: readonly Mutant[] = [
     name: 'token by the wall clock alone',
     rule: '8: P follows the nodes and the last tokens',
     patches: [
-      core(
-        'fencing',
-        'Math.max(nodeTime, low + 1, this.#previous + 1)',
-        'nodeTime - this.#offset()',
-      ),
+      core('fencing', 'Math.max(nodeTime, low + 1, this.#previous + 1)', 'nodeTime - this.#offset'),
     ],
   },
   {

@@ -1,4 +1,4 @@
-import { core } from './mutant.js';
+import { core, laterTerms } from './mutant.js';
 import type { Mutant } from './mutant.js';
 
 /** Section 10: waiting, wake-up, hand-over, and the first node that breaks ties. */
@@ -22,7 +22,7 @@ export const mutantsOfWaiting: readonly Mutant[] = [
         'attempt',
         '  #askOthers(tieBreaker: number): void {\n',
         '  #askOthers(tieBreaker: number): void {\n' +
-          '    this.#terms = { ...this.#terms, startedAt: this.#ensemble.environment.now() };\n',
+          `    this.#terms = ${laterTerms('this.#terms')};\n`,
       ),
     ],
   },
