@@ -1,15 +1,16 @@
 import type { OwnerRequest, World } from '../core/lock-node.js';
 import type { Milliseconds } from '../core/units.js';
 
-/** What a client of the plain Redlock text asks a node for: no prefix, no tokens. */
-export function plainRequest(key: string, ttl: Milliseconds, ownerId: string): OwnerRequest {
-  return { world: plainWorld, resources: [key], ownerId, token: 0, ttl };
-}
-
-const plainWorld: World = {
+/** How a client of the plain Redlock text sees a node: no prefix, no tokens. */
+export const plainWorld: World = {
   keyPrefix: '',
   fencing: false,
   clockSkewMax: 2_000,
   fenceRetention: 10_000,
   quarantine: 0,
 };
+
+/** What such a client asks a node for. */
+export function plainRequest(key: string, ttl: Milliseconds, ownerId: string): OwnerRequest {
+  return { world: plainWorld, resources: [key], ownerId, token: 0, ttl };
+}

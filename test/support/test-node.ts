@@ -1,5 +1,6 @@
 // The public FaultyNode over a memory node that tests of the core look into and restart.
 import { FaultyNode } from '../../lib/testing/faulty-node.js';
+import { plainWorld } from '../../lib/testing/plain-client.js';
 import { MemoryNode } from '../../lib/nodes/memory-node.js';
 import type { Environment } from '../../lib/core/environment.js';
 import type { LockNode, WakeListener, World } from '../../lib/core/lock-node.js';
@@ -171,11 +172,3 @@ class Server implements LockNode {
     return new MemoryNode({ name: this.name, environment: this.#environment });
   }
 }
-
-const plainWorld: World = {
-  keyPrefix: '',
-  fencing: false,
-  clockSkewMax: 2_000,
-  fenceRetention: 10_000,
-  quarantine: 0,
-};
