@@ -6,6 +6,7 @@ import {
   UseGuards,
   type CanActivate,
   type ExecutionContext,
+  type INestApplication,
   type ModuleMetadata,
   type Provider,
   type Type,
@@ -16,9 +17,9 @@ import {
   currentLock,
   Locked,
   RedlockModule,
+  RedlockService,
   type LockedOptions,
   type LockNode,
-  type RedlockService,
 } from 'nestjs-locked';
 
 import { Log, quick } from '../support/applications.js';
@@ -169,6 +170,19 @@ export function replicaOf(
       ],
     }).setLogger(log);
   return { handlers, build, log, redisPort };
+}
+
+/** Listens with an application; `callAt` is told where. */
+export async function listen(
+  application: INestApplication,
+  callAt: (url: string) => Running['call'],
+): Promise<Running> {
+  await application.listen(0, '127.0.0.1');
+  return {
+    redlock: application.get(RedlockService),
+    call: callAt(await application.getUrl()),
+    close: () => application.close(),
+  };
 }
 
 /** Handlers as providers. */

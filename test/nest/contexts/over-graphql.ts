@@ -1,9 +1,8 @@
 import { ApolloDriver, type ApolloDriverConfig } from '@nestjs/apollo';
 import { GraphQLModule, Mutation, Query, Resolver } from '@nestjs/graphql';
 import { expect } from '@jest/globals';
-import { RedlockService } from 'nestjs-locked';
 
-import { providersOf, type Context, type Replica, type Running } from './context.js';
+import { listen, providersOf, type Context, type Replica, type Running } from './context.js';
 
 /** Queries of Apollo. */
 export const query = graphql('query', Query);
@@ -44,20 +43,14 @@ async function start(kind: string, replica: Replica): Promise<Running> {
     .build({ imports, providers: [...providersOf(replica), Pings] })
     .compile();
   const application = module.createNestApplication({ forceCloseConnections: true });
-  await application.listen(0, '127.0.0.1');
-  const url = await application.getUrl();
-  return {
-    redlock: application.get(RedlockService),
-    close: () => application.close(),
-    async call(operation, role) {
-      const response = await fetch(`${url}/graphql`, {
-        method: 'POST',
-        headers: { role, 'content-type': 'application/json' },
-        body: JSON.stringify({ query: `${kind} { ${operation} }` }),
-      });
-      const { data, errors } = (await response.json()) as { data: unknown; errors?: unknown[] };
-      if (errors === undefined) return data;
-      throw errors[0];
-    },
-  };
+  return listen(application, (url) => async (operation, role) => {
+    const response = await fetch(`${url}/graphql`, {
+      method: 'POST',
+      headers: { role, 'content-type': 'application/json' },
+      body: JSON.stringify({ query: `${kind} { ${operation} }` }),
+    });
+    const { data, errors } = (await response.json()) as { data: unknown; errors?: unknown[] };
+    if (errors === undefined) return data;
+    throw errors[0];
+  });
 }

@@ -2,9 +2,8 @@ import { expect } from '@jest/globals';
 import { Controller, Get, HttpCode, type INestApplication } from '@nestjs/common';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import type { TestingModule } from '@nestjs/testing';
-import { RedlockService } from 'nestjs-locked';
 
-import type { Context, Replica, Running } from './context.js';
+import { listen, type Context, type Replica, type Running } from './context.js';
 
 /** Controllers on Express. */
 export const express = http('HTTP on Express', (module) =>
@@ -37,20 +36,13 @@ async function start(
   create: (module: TestingModule) => INestApplication,
 ): Promise<Running> {
   const module = await build({ controllers: [...handlers] }).compile();
-  const application = create(module);
-  await application.listen(0, '127.0.0.1');
-  const url = await application.getUrl();
-  return {
-    redlock: application.get(RedlockService),
-    close: () => application.close(),
-    async call(operation, role) {
-      const response = await fetch(`${url}/${operation}`, { headers: { role } });
-      const { status } = response;
-      const body = await response.text();
-      if (status === 202) return body;
-      const retryAfter = response.headers.get('retry-after');
-      // eslint-disable-next-line @typescript-eslint/only-throw-error -- an answer is no Error
-      throw { status, retryAfter, body: JSON.parse(body) as unknown };
-    },
-  };
+  return listen(create(module), (url) => async (operation, role) => {
+    const response = await fetch(`${url}/${operation}`, { headers: { role } });
+    const { status } = response;
+    const body = await response.text();
+    if (status === 202) return body;
+    const retryAfter = response.headers.get('retry-after');
+    // eslint-disable-next-line @typescript-eslint/only-throw-error -- an answer is no Error
+    throw { status, retryAfter, body: JSON.parse(body) as unknown };
+  });
 }
