@@ -88,30 +88,15 @@ class Telemetry implements OnModuleInit, OnApplicationShutdown {
     const record = new LockMetrics(meter, resourceClass);
     const spans = new LockSpans(tracer, { resourceClass, hasResourceNames });
     this.#domains = this.#findDomains();
+    const both = [record, spans];
     this.#stops = [
-      hear('acquire', (message) => {
-        record.onAcquire(message);
-        spans.onAcquire(message);
-      }),
-      hear('extend', (message) => {
-        record.onExtend(message);
-        spans.onExtend(message);
-      }),
-      hear('release', (message) => {
-        record.onRelease(message);
-        spans.onRelease(message);
-      }),
-      hear('lost', (message) => {
-        record.onLost(message);
-        spans.onLost(message);
-      }),
-      hear('round', (message) => {
-        record.onRound(message);
-      }),
+      hear('acquire', (message) => both.forEach((each) => each.onAcquire(message))),
+      hear('extend', (message) => both.forEach((each) => each.onExtend(message))),
+      hear('release', (message) => both.forEach((each) => each.onRelease(message))),
+      hear('lost', (message) => both.forEach((each) => each.onLost(message))),
+      hear('round', (message) => record.onRound(message)),
       observeStatus(meter, this.#domains),
-      () => {
-        spans.close();
-      },
+      () => spans.close(),
     ];
   }
 
