@@ -1,4 +1,5 @@
-// How an application's tests take, delay and lose locks, with vitest: no Redis, no waiting.
+// How an application's tests take, delay and lose locks, with vitest: no Redis, no waiting. A twin
+// of the one for jest, so that whoever uses either has to read no other file.
 import { Test, type TestingModule } from '@nestjs/testing';
 import { LockLostError, RedlockModule } from 'nestjs-locked';
 import { fakeTimersEnvironment, FaultyNode } from 'nestjs-locked/testing';
