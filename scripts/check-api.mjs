@@ -5,7 +5,7 @@ import { join } from 'node:path';
 
 import { Extractor, ExtractorConfig } from '@microsoft/api-extractor';
 
-import { root } from './packed-project.mjs';
+import { root } from './command.mjs';
 
 const ENTRIES = ['index', 'terminus', 'opentelemetry', 'testing'];
 const isUpdate = process.argv.includes('--update');

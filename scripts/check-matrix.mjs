@@ -4,22 +4,14 @@
 // repository's own tests run on the newest.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import {
-  cpSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath, pathToFileURL } from 'node:url';
+import { pathToFileURL } from 'node:url';
 
 import ts from 'typescript';
 
-const project = fileURLToPath(new URL('..', import.meta.url));
+import { root, run } from './command.mjs';
+import { install, pack } from './packed-project.mjs';
 
 // 36 combinations of the first four columns, 108 with the runners. Nine runs meet every pair of
 // values, which is where they fail: `checkPairs` holds the table to that.
@@ -47,26 +39,20 @@ const CONTEXT_PACKAGES = [
   .concat('@nestjs/apollo@13', '@apollo/server@5', '@as-integrations/express5@1', 'graphql@16')
   .concat('bullmq@5', 'socket.io-client@4');
 
-const folder = mkdtempSync(join(tmpdir(), 'nestjs-locked-matrix-'));
 const startedAt = Date.now();
+checkPairs();
+const { folder, packed } = await pack();
+const pairs = [11, 12].flatMap((nest) => [5, 6].map((ioredis) => ({ nest, ioredis })));
+await inPairs(pairs, prepare);
+const redis = await startRedis();
 try {
-  checkPairs();
-  await run('npm', ['pack', '--loglevel=error', '--pack-destination', folder], { cwd: project });
-  const packed = join(folder, readdirSync(folder)[0]);
-  const pairs = [11, 12].flatMap((nest) => [5, 6].map((ioredis) => ({ nest, ioredis })));
-  await inPairs(pairs, (pair) => install(pair, packed));
-  const redis = await startRedis();
-  try {
-    const runs = RUNS.map((cell) => () => runCell(cell, redis.url));
-    await inPairs([runContexts, ...runs], (start) => start());
-  } finally {
-    await redis.stop();
-  }
+  const runs = RUNS.map((cell) => () => runCell(cell, redis.url));
+  await inPairs([runContexts, ...runs], (start) => start());
 } finally {
-  rmSync(folder, { recursive: true, force: true });
+  await redis.stop();
 }
 
-async function install({ nest, ioredis }, packed) {
+async function prepare({ nest, ioredis }) {
   const place = placeOf(nest, ioredis);
   const packages = [`@nestjs/common@${nest}`, `@nestjs/core@${nest}`, `ioredis@${ioredis}`];
   const peers = [...packages, 'reflect-metadata@0.2', 'rxjs@7', '@types/node@20'];
@@ -74,19 +60,11 @@ async function install({ nest, ioredis }, packed) {
   for (const [format, type] of Object.entries({ esm: 'module', cjs: 'commonjs' })) {
     mkdirSync(join(place, format), { recursive: true });
     writeFileSync(join(place, format, 'package.json'), JSON.stringify({ type }));
-    cpSync(join(project, 'test/matrix'), join(place, format), { recursive: true });
+    cpSync(join(root, 'test/matrix'), join(place, format), { recursive: true });
   }
   if (isForContexts) copyContexts(join(place, 'contexts'));
-  writeFileSync(join(place, 'package.json'), '{ "private": true }\n');
   writeFileSync(join(place, 'tsconfig.json'), JSON.stringify(compilation(isForContexts)));
-  await run(
-    'npm',
-    [
-      ...['install', '--prefer-offline', '--no-audit', '--no-fund', '--loglevel=error'],
-      ...[packed, ...peers, ...(isForContexts ? CONTEXT_PACKAGES : [])],
-    ],
-    { cwd: place },
-  );
+  await install(place, packed, [...peers, ...(isForContexts ? CONTEXT_PACKAGES : [])]);
   // The contexts' packages are no run-time dependencies of ours.
   if (!isForContexts) await audit(place);
   await run(process.execPath, [tool('typescript', 'bin/tsc'), '-p', '.'], { cwd: place });
@@ -111,7 +89,7 @@ function copyContexts(place) {
   mkdirSync(place);
   writeFileSync(join(place, 'package.json'), JSON.stringify({ type: 'module' }));
   for (const path of ['test/nest/contexts', 'test/nest/support', 'test/support/redis-servers.ts']) {
-    cpSync(join(project, path), join(place, path), { recursive: true });
+    cpSync(join(root, path), join(place, path), { recursive: true });
   }
 }
 
@@ -119,7 +97,6 @@ async function runCell([nest, ioredis, node, format, runner], url) {
   const place = join(placeOf(nest, ioredis), format);
   const env = { ...process.env, REDIS_URL: url };
   const command = ['-y', '-p', `node@${node}`, 'node', ...argumentsOf(runner, format)];
-  // A program that has done its work and does not end is stopped: a failure too.
   await run('npx', command, { cwd: place, env, timeout: 60_000 });
   tell(`Nest ${nest}, ioredis ${ioredis}, Node ${node}, ${format}, ${runner}: passed`);
 }
@@ -157,7 +134,7 @@ function jest(isEsm) {
 
 /** A file of a development dependency of the project. */
 function tool(name, file) {
-  return join(project, 'node_modules', name, file);
+  return join(root, 'node_modules', name, file);
 }
 
 function placeOf(nest, ioredis) {
@@ -166,7 +143,7 @@ function placeOf(nest, ioredis) {
 
 /** The tests' own way to start a server, which is TypeScript. */
 async function startRedis() {
-  const source = readFileSync(join(project, 'test/support/redis-servers.ts'), 'utf8');
+  const source = readFileSync(join(root, 'test/support/redis-servers.ts'), 'utf8');
   const compilerOptions = { module: ts.ModuleKind.ESNext, target: ts.ScriptTarget.ES2022 };
   const place = join(folder, 'redis-servers.mjs');
   writeFileSync(place, ts.transpileModule(source, { compilerOptions }).outputText);
@@ -206,16 +183,6 @@ async function audit(cwd) {
   const { metadata, message = 'no answer' } = JSON.parse(output.join('') || '{}');
   if (metadata === undefined) tell(`not audited: ${message}`);
   else if (metadata.vulnerabilities.total > 0) throw new Error(`npm audit:\n${output.join('')}`);
-}
-
-async function run(command, args, options) {
-  const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'], ...options });
-  const output = [];
-  for (const stream of [child.stdout, child.stderr]) stream.on('data', (data) => output.push(data));
-  const [code, signal] = await once(child, 'close');
-  if (code === 0) return;
-  process.stderr.write(output.join(''));
-  throw new Error(`${command} ${args.join(' ')}: ${signal ?? `exit code ${code}`}`);
 }
 
 function tell(what) {

@@ -3,7 +3,8 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { root, run, withPackedProject } from './packed-project.mjs';
+import { root, run } from './command.mjs';
+import { install, pack } from './packed-project.mjs';
 
 const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 const needed = ['@nestjs/common', '@nestjs/core', '@nestjs/schedule', 'ioredis', 'rxjs'];
@@ -33,17 +34,14 @@ await Promise.all([inventory.reserve('apple', 1), inventory.reserve('apple', 2),
 await app.close();
 `;
 
-withPackedProject(packages, (folder) => {
-  const files = { 'app.module': module, 'inventory.service': service, main };
-  for (const [name, code] of Object.entries(files)) writeFileSync(join(folder, `${name}.ts`), code);
-  writeFileSync(join(folder, 'package.json'), '{ "private": true, "type": "module" }\n');
-  const options = ['--module', 'nodenext', '--target', 'es2022', '--strict', '--types', 'node'];
-  const decorators = ['--experimentalDecorators', '--emitDecoratorMetadata'];
-  run(
-    process.execPath,
-    ['node_modules/typescript/bin/tsc', ...options, ...decorators, '--skipLibCheck', 'main.ts'],
-    { cwd: folder },
-  );
-  run(process.execPath, ['main.js'], { cwd: folder, timeout: 30_000 });
-  console.log("The README's first example: installed, compiled, run, ended by itself.");
-});
+const { folder: cwd, packed } = await pack();
+await install(cwd, packed, packages);
+const files = { 'app.module': module, 'inventory.service': service, main };
+for (const [name, code] of Object.entries(files)) writeFileSync(join(cwd, `${name}.ts`), code);
+writeFileSync(join(cwd, 'package.json'), '{ "private": true, "type": "module" }\n');
+const options = ['--module', 'nodenext', '--target', 'es2022', '--strict', '--types', 'node'];
+const decorators = ['--experimentalDecorators', '--emitDecoratorMetadata', '--skipLibCheck'];
+const compiler = ['node_modules/typescript/bin/tsc', ...options, ...decorators];
+await run(process.execPath, [...compiler, 'main.ts'], { cwd });
+await run(process.execPath, ['main.js'], { cwd, timeout: 30_000 });
+console.log("The README's first example: installed, compiled, run, ended by itself.");

@@ -2,15 +2,15 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { root, run } from './packed-project.mjs';
+import { root, run } from './command.mjs';
 
 const { version, repository } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
-const git = (...args) => run('git', args, { cwd: root }).trim();
+const git = async (...args) => (await run('git', args)).trim();
 
 const CHECKS = [
   [
     'The working tree is clean: commit or stash what is open.',
-    () => git('status', '--porcelain') === '',
+    async () => (await git('status', '--porcelain')) === '',
   ],
   [
     `CHANGELOG.md has a section for ${version} with its date: write what users will notice.`,
@@ -21,7 +21,7 @@ const CHECKS = [
   ],
   [
     `The commit is tagged v${version}: git tag v${version}.`,
-    () => git('tag', '--points-at', 'HEAD').split('\n').includes(`v${version}`),
+    async () => (await git('tag', '--points-at', 'HEAD')).split('\n').includes(`v${version}`),
   ],
   [
     'package.json names the repository: provenance is checked against it.',
@@ -33,7 +33,8 @@ const CHECKS = [
   ],
 ];
 
-const failed = CHECKS.filter(([, isTrue]) => !isTrue());
-for (const [rule] of failed) console.error(`Not so: ${rule}`);
+const failed = [];
+for (const [rule, isTrue] of CHECKS) if (!(await isTrue())) failed.push(rule);
+for (const rule of failed) console.error(`Not so: ${rule}`);
 if (failed.length > 0) process.exit(1);
-run('bash', ['.ci/run'], { cwd: root, stdio: 'inherit' });
+await run('bash', ['.ci/run'], { stdio: 'inherit' });

@@ -1,0 +1,21 @@
+// How the scripts run programs.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+
+/** Folder of this project. */
+export const root = fileURLToPath(new URL('..', import.meta.url));
+
+/** Runs a command, in `root` unless told otherwise. Shows its output only where it fails, and throws. */
+export async function run(command, args, options) {
+  const child = spawn(command, args, { cwd: root, stdio: ['ignore', 'pipe', 'pipe'], ...options });
+  const stdout = [];
+  const shown = [];
+  child.stdout?.on('data', (data) => stdout.push(data));
+  for (const stream of [child.stdout, child.stderr]) stream?.on('data', (data) => shown.push(data));
+  const [code, signal] = await once(child, 'close');
+  if (code === 0) return stdout.join('');
+  process.stderr.write(shown.join(''));
+  // A program that has done its work and does not end is stopped by the timeout: a failure too.
+  throw new Error(`${command} ${args.join(' ')}: ${signal ?? `exit code ${code}`}`);
+}
