@@ -16,6 +16,7 @@ import {
 } from 'rxjs';
 
 import { now } from './clock.js';
+import { LINES_KEPT, VISITS_KEPT } from './kept.js';
 import { LogBook } from './log-book.js';
 import { Recent } from './recent.js';
 import type { Changes, LogLine, Snapshot, Visit } from './messages.js';
@@ -29,10 +30,10 @@ export class Feed implements OnModuleDestroy {
   readonly #bootId = randomUUID();
   // Replayed: a page that comes again while the application ends must not keep it from ending.
   readonly #end = new ReplaySubject<void>(1);
-  readonly #visits = new Recent<string, Visit>(VISITS_MAX);
-  readonly #log = new LogBook(LINES_MAX);
-  readonly #newVisits = new Recent<string, Visit>(VISITS_MAX);
-  readonly #newLines = new LogBook(LINES_MAX);
+  readonly #visits = new Recent<string, Visit>(VISITS_KEPT);
+  readonly #log = new LogBook(LINES_KEPT);
+  readonly #newVisits = new Recent<string, Visit>(VISITS_KEPT);
+  readonly #newLines = new LogBook(LINES_KEPT);
   readonly #processes = new Recent<string, string>(OWNERS_MAX);
   #parts: Parts | null = null;
   #newParts: Partial<Parts> = {};
@@ -126,7 +127,4 @@ export class Feed implements OnModuleDestroy {
 const TELL_EVERY = 100;
 const BEAT_EVERY = 2_000;
 const RETRY_AFTER = 1_000;
-// Two minutes of a quick sale.
-const VISITS_MAX = 3_000;
-const LINES_MAX = 100;
 const OWNERS_MAX = 500;

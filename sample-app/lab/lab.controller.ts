@@ -20,6 +20,7 @@ import { Feed } from './feed.js';
 import { logLine } from './lock-events.js';
 import { LongJob } from './long-job.js';
 import { Sale } from './sale.js';
+import { saleLimits } from './sale-limits.js';
 import { SameOriginGuard } from './same-origin.guard.js';
 import { LAB_INFRASTRUCTURE, type LabInfrastructure } from './settings.js';
 import type { JobState, SaleState } from './messages.js';
@@ -44,10 +45,10 @@ export class LabController {
   @Post('sale/start')
   @HttpCode(200)
   async startSale(
-    @Body('stock', new WholeNumberPipe({ min: 1, max: 10_000 })) stock: number,
-    @Body('buyers', new WholeNumberPipe({ min: 1, max: 20_000 })) buyers: number,
-    @Body('replicas', new WholeNumberPipe({ min: 1, max: 4 })) replicas: number,
-    @Body('section', new WholeNumberPipe({ min: 1, max: 1_000 })) section: number,
+    @Body('stock', new WholeNumberPipe(saleLimits.stock)) stock: number,
+    @Body('buyers', new WholeNumberPipe(saleLimits.buyers)) buyers: number,
+    @Body('replicas', new WholeNumberPipe(saleLimits.replicas)) replicas: number,
+    @Body('section', new WholeNumberPipe(saleLimits.section)) section: number,
     @Body('isLocked', ParseBoolPipe) isLocked: boolean,
     @Body('isEndless', ParseBoolPipe) isEndless: boolean,
   ): Promise<SaleState> {

@@ -7,6 +7,7 @@ import { FencedStore, StaleTokenError } from '../store/fenced-store.js';
 import { now } from './clock.js';
 import { Feed } from './feed.js';
 import { on } from './lock-events.js';
+import { isWorking } from './phases.js';
 import type { JobEvent, JobState } from './messages.js';
 
 /** The lock's resource, and the name in the store. */
@@ -43,7 +44,7 @@ export class LongJob implements OnModuleDestroy {
 
   /** @throws ConflictException while it is running */
   start(): JobState {
-    if (isBusy(this.#state)) throw new ConflictException('The job is running: stop it first.');
+    if (isWorking(this.#state)) throw new ConflictException('The job is running: stop it first.');
     this.#stop = new AbortController();
     this.#late = null;
     this.#become({ ...IDLE, phase: 'waiting' });
@@ -155,7 +156,3 @@ const IDLE: JobState = {
   extensions: 0,
   story: [],
 };
-
-function isBusy({ phase }: JobState): boolean {
-  return phase === 'waiting' || phase === 'running' || phase === 'taking over';
-}

@@ -95,8 +95,8 @@ export interface NodeState {
   /** When `status` was read: the quarantine goes on from then. */
   readonly at: Instant;
   readonly votesPerSecond: number;
-  /** Mean and longest answer time of the last second, in ms; null without an answer. */
-  readonly latency: { readonly mean: Milliseconds; readonly max: Milliseconds } | null;
+  /** Mean answer time of the last second, in ms; null without an answer. */
+  readonly latency: Milliseconds | null;
   /** What was done to the process; null where it is none of ours. */
   readonly process: 'running' | 'frozen' | 'killed' | null;
   readonly delay: Milliseconds;

@@ -14,7 +14,6 @@ export interface NodeTraffic {
   readonly answers: number;
   /** Of all answers, in ms. */
   readonly latencySum: Milliseconds;
-  readonly latencyMax: Milliseconds;
 }
 
 interface CommandTrace {
@@ -60,8 +59,7 @@ export class TrafficMeter {
     const address = `${trace.serverAddress}:${trace.serverPort ?? ''}`;
     const latency = now() - (this.#sentAt.get(trace) ?? now());
     const isVote = trace.command === 'evalsha';
-    const one = { address, votes: isVote ? 1 : 0, answers: 1 };
-    const seen = { ...one, latencySum: latency, latencyMax: latency };
+    const seen = { address, votes: isVote ? 1 : 0, answers: 1, latencySum: latency };
     this.#nodes.set(address, sum(this.#nodes.get(address), seen));
   }
 }
@@ -74,6 +72,5 @@ export function sum(a: NodeTraffic | undefined, b: NodeTraffic): NodeTraffic {
     votes: a.votes + b.votes,
     answers: a.answers + b.answers,
     latencySum: a.latencySum + b.latencySum,
-    latencyMax: Math.max(a.latencyMax, b.latencyMax),
   };
 }

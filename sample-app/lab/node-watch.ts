@@ -86,14 +86,12 @@ export class NodeWatch implements OnModuleInit, OnModuleDestroy {
   #stateOf(status: NodeStatus, index: number): NodeState {
     const own = this.infrastructure.ownNodes[index];
     const rate = this.#rates.get(addressOf(status.name));
-    const latency =
-      rate === undefined ? null : { mean: rate.latencySum / rate.answers, max: rate.latencyMax };
     return {
       name: status.name,
       status,
       at: now(),
       votesPerSecond: rate?.votes ?? 0,
-      latency,
+      latency: rate === undefined ? null : rate.latencySum / rate.answers,
       process: own?.state ?? null,
       delay: own?.delay ?? 0,
     };

@@ -9,7 +9,9 @@ import { logLine } from './lock-events.js';
 import { NodeWatch } from './node-watch.js';
 import { ReplicaProcess } from './replica-process.js';
 import { SALE } from './sale-counter.js';
+import { isSelling } from './phases.js';
 import { saleDefaults } from './sale-defaults.js';
+import { COUNTERS, saleLimits } from './sale-limits.js';
 import { LAB_INFRASTRUCTURE, type LabInfrastructure } from './settings.js';
 import type { SaleSettings, SaleState, VisitOutcome } from './messages.js';
 import type { ReplicaNews } from './replica-messages.js';
@@ -44,7 +46,7 @@ export class Sale implements OnModuleDestroy {
    */
   async start(settings: SaleSettings): Promise<SaleState> {
     if (this.noSaleReason !== '') throw new ConflictException(this.noSaleReason);
-    if (isBusy(this.#state)) throw new ConflictException('A sale is running: stop it first.');
+    if (isSelling(this.#state)) throw new ConflictException('A sale is running: stop it first.');
     this.#become({ ...IDLE, settings, phase: 'starting' });
     try {
       await this.#hire(settings.replicas);
@@ -72,7 +74,7 @@ export class Sale implements OnModuleDestroy {
   /** As many processes as there are to be, those that are there already among them. */
   async #hire(count: number): Promise<void> {
     const { nodes = [], storeUrl = '' } = this.infrastructure;
-    for (let index = 0; index < REPLICAS_MAX; index += 1) {
+    for (let index = 0; index < saleLimits.replicas.max; index += 1) {
       const replica = this.#replicas[index];
       if (index >= count) await replica?.end();
       else if (replica === undefined || replica.hasEnded) {
@@ -171,9 +173,6 @@ interface Round {
   sold: number;
 }
 
-const REPLICAS_MAX = 4;
-/** Buyers whom one replica serves at once. */
-const COUNTERS = 4;
 /** From the end of one round to the next, in ms. */
 const RESTOCK = 1_000;
 
@@ -190,10 +189,6 @@ const IDLE: SaleState = {
   waiting: 0,
   message: '',
 };
-
-function isBusy({ phase }: SaleState): boolean {
-  return phase === 'starting' || phase === 'running' || phase === 'stopping';
-}
 
 function describe({ stock, buyers, replicas, section, isLocked }: SaleSettings): string {
   const how = isLocked ? 'with @Locked' : 'without a lock';

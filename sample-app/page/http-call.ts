@@ -18,9 +18,9 @@ export interface Answer {
 export async function readAnswer(call: Call): Promise<Answer> {
   const curl = curlOf(call, location.origin);
   try {
-    const response = await fetch(call.path, requestOf(call));
-    const headers = HEADERS.flatMap(([name, key]) => {
-      const value = response.headers.get(key);
+    const response = await (call.body === null ? fetch(call.path) : post(call.path, call.body));
+    const headers = HEADERS.flatMap((name) => {
+      const value = response.headers.get(name);
       return value === null ? [] : [`${name}: ${value}`];
     });
     return {
@@ -35,6 +35,12 @@ export async function readAnswer(call: Call): Promise<Answer> {
   }
 }
 
+/** Posts JSON. */
+export function post(path: string, body: object): Promise<Response> {
+  const headers = { 'content-type': 'application/json' };
+  return fetch(path, { method: 'POST', headers, body: JSON.stringify(body) });
+}
+
 /** The same request for a terminal. */
 export function curlOf({ path, body }: Call, origin: string): string {
   if (body === null) return `curl -i '${origin}${path}'`;
@@ -42,17 +48,8 @@ export function curlOf({ path, body }: Call, origin: string): string {
   return `curl -i -X POST '${origin}${path}' ${json}`;
 }
 
-function requestOf({ body }: Call): RequestInit {
-  if (body === null) return {};
-  const headers = { 'content-type': 'application/json' };
-  return { method: 'POST', headers, body: JSON.stringify(body) };
-}
-
 function pretty(text: string): string {
   return text === '' ? '' : JSON.stringify(JSON.parse(text), null, 2);
 }
 
-const HEADERS = [
-  ['Retry-After', 'retry-after'],
-  ['Content-Type', 'content-type'],
-] as const;
+const HEADERS = ['Retry-After', 'Content-Type'];

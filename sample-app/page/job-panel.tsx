@@ -1,12 +1,8 @@
 import type { JobEvent, JobState } from '../lab/messages.js';
-import { clock, job, nodes } from './lab-state.js';
-import { Bar } from './nodes-panel.js';
+import { isWorking } from '../lab/phases.js';
+import { Bar, inSeconds } from './bar.js';
+import { clock, job, leftOf, setting } from './lab-state.js';
 import { healNodes, send, treat } from './requests.js';
-
-/** Whether the job is under way: it has to end before it begins anew. */
-export function isWorking(state: JobState | null): boolean {
-  return state !== null && ['waiting', 'running', 'taking over'].includes(state.phase);
-}
 
 /** A long job under the watchdog. */
 export function JobPanel() {
@@ -28,13 +24,11 @@ export function JobPanel() {
 
 function Job({ state }: { readonly state: JobState }) {
   const { validity, ttl, token, extensions, step, steps, story } = state;
-  const age = validity === null ? 0 : Math.max(0, clock.value - validity.at);
-  const remaining = validity === null ? 0 : Math.max(0, validity.remaining - age);
-  const hasOwnNodes = nodes.value.some(({ process }) => process !== null);
+  const remaining = validity === null ? 0 : leftOf(validity.remaining, validity.at, clock.value);
   return (
     <>
       <p class="validity">
-        <span>valid for</span> <strong>{(remaining / 1_000).toFixed(1)} s</strong>
+        <span>valid for</span> <strong>{inSeconds(remaining)}</strong>
       </p>
       <Bar label="Validity of the job's lock" kind="good" value={remaining} max={ttl} />
       <dl class="facts wide">
@@ -57,7 +51,7 @@ function Job({ state }: { readonly state: JobState }) {
             Start the job
           </button>
         )}
-        {hasOwnNodes && (
+        {setting.value?.hasOwnNodes && (
           <>
             <button type="button" onClick={() => treat([1, 2, 3], 'freeze')}>
               Freeze three nodes

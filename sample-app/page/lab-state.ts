@@ -1,6 +1,7 @@
 // What the page knows: what the server has told, and nothing else.
 import { computed, signal } from '@preact/signals';
 
+import { LINES_KEPT, VISITS_KEPT } from '../lab/kept.js';
 import { LogBook } from '../lab/log-book.js';
 import { Recent } from '../lab/recent.js';
 import type {
@@ -38,12 +39,8 @@ export const quarantined = computed(
   () => nodes.value.filter((node) => quarantineOf(node, clock.value) > 0).length,
 );
 
-// As many as the server keeps.
-const VISITS_MAX = 3_000;
-const LINES_MAX = 100;
-
-let recentVisits = new Recent<string, Visit>(VISITS_MAX);
-let book = new LogBook(LINES_MAX);
+let recentVisits = new Recent<string, Visit>(VISITS_KEPT);
+let book = new LogBook(LINES_KEPT);
 let bootId = '';
 let offset = -Infinity;
 
@@ -56,8 +53,8 @@ export function serverNow(): Instant {
 export function takeSnapshot(snapshot: Snapshot): void {
   if (snapshot.bootId !== bootId) offset = -Infinity;
   bootId = snapshot.bootId;
-  recentVisits = new Recent(VISITS_MAX);
-  book = new LogBook(LINES_MAX);
+  recentVisits = new Recent(VISITS_KEPT);
+  book = new LogBook(LINES_KEPT);
   setting.value = snapshot.setting;
   takeChanges(snapshot);
 }
@@ -81,7 +78,12 @@ export function takeChanges(changes: Changes): void {
 
 /** For how long, in ms, a node's votes do not count yet. */
 export function quarantineOf(node: NodeState, now: Instant): number {
-  return Math.max(0, node.status.quarantineRemaining - Math.max(0, now - node.at));
+  return leftOf(node.status.quarantineRemaining, node.at, now);
+}
+
+/** What is left now of a time that was `remaining` ms at `at`. */
+export function leftOf(remaining: number, at: Instant, now: Instant): number {
+  return Math.max(0, remaining - Math.max(0, now - at));
 }
 
 function votes(node: NodeState): boolean {

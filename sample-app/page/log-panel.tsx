@@ -2,9 +2,16 @@ import { computed, signal } from '@preact/signals';
 
 import type { LogKind, LogLine } from '../lab/messages.js';
 import { log } from './lab-state.js';
+import { wallTime } from './wall-time.js';
 
 const KINDS: readonly LogKind[] = [
-  ...(['acquired', 'extended', 'released', 'refused', 'lost', 'node', 'action'] as const),
+  'acquired',
+  'extended',
+  'released',
+  'refused',
+  'lost',
+  'node',
+  'action',
 ];
 const SHOWN_MAX = 200;
 
@@ -80,7 +87,7 @@ function Line({ line }: { readonly line: LogLine }) {
   return (
     <li>
       <p>
-        <time class="mono">{timeOf(at)}</time> <span class={`kind is-${kind}`}>{kind}</span>{' '}
+        <time class="mono">{wallTime(at)}</time> <span class={`kind is-${kind}`}>{kind}</span>{' '}
         <span class="source">{source}</span> {text}
       </p>
       {votes.length > 0 && (
@@ -94,9 +101,4 @@ function Line({ line }: { readonly line: LogLine }) {
       )}
     </li>
   );
-}
-
-function timeOf(at: number): string {
-  const milliseconds = String(at % 1_000).padStart(3, '0');
-  return `${new Date(at).toTimeString().slice(0, 8)}.${milliseconds}`;
 }

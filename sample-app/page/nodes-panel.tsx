@@ -1,7 +1,8 @@
 import { useSignal, type Signal } from '@preact/signals';
 
 import type { NodeState, WatchedResource } from '../lab/messages.js';
-import { clock, nodes, quarantineOf, resources, setting, voters } from './lab-state.js';
+import { Bar, inSeconds } from './bar.js';
+import { clock, leftOf, nodes, quarantineOf, resources, setting, voters } from './lab-state.js';
 import { treat, type Treatment } from './requests.js';
 
 /** The Redis nodes: how they are, what they know of one resource, and how to break them. */
@@ -63,14 +64,14 @@ function NodeCard({ number, node, watched }: NodeProps) {
           value={quarantine}
           max={(setting.value?.ttlMax ?? 1) * 1.01 + 10}
         />
-        {(quarantine / 1_000).toFixed(1)} s
+        {inSeconds(quarantine)}
       </div>
       <dl class="facts">
         <dt>votes/s</dt>
         <dd>{votesPerSecond}</dd>
         <dt>answers in</dt>
         <dd>
-          {latency === null ? '—' : `${latency.mean.toFixed(1)} ms`}
+          {latency === null ? '—' : `${latency.toFixed(1)} ms`}
           {delay > 0 && ` (+${delay})`}
         </dd>
       </dl>
@@ -114,8 +115,7 @@ function badgeOf({ status }: NodeState, quarantine: number): { text: string; kin
 function Holder({ number, watched }: Pick<NodeProps, 'number' | 'watched'>) {
   const holder = watched?.nodes[number - 1];
   if (watched === undefined || holder === undefined) return <p class="holder small">…</p>;
-  const age = Math.max(0, clock.value - watched.at);
-  const remaining = holder.state === 'held' ? Math.max(0, holder.remaining - age) : 0;
+  const remaining = holder.state === 'held' ? leftOf(holder.remaining, watched.at, clock.value) : 0;
   const texts = { free: 'free', unknown: 'no answer', held: '' };
   return (
     <div class="holder small">
@@ -131,33 +131,8 @@ function Holder({ number, watched }: Pick<NodeProps, 'number' | 'watched'>) {
           value={remaining}
           max={setting.value?.ttlMax ?? 1}
         />
-        {(remaining / 1_000).toFixed(1)} s
+        {inSeconds(remaining)}
       </div>
-    </div>
-  );
-}
-
-interface BarProps {
-  readonly label: string;
-  readonly kind: 'held' | 'warn' | 'good';
-  /** In ms. */
-  readonly value: number;
-  readonly max: number;
-}
-
-/** Time that runs down. */
-export function Bar({ label, kind, value, max }: BarProps) {
-  return (
-    <div
-      class={`bar ${kind}`}
-      role="meter"
-      aria-label={label}
-      aria-valuemin={0}
-      aria-valuemax={Math.round(max)}
-      aria-valuenow={Math.round(Math.min(value, max))}
-      aria-valuetext={`${(value / 1_000).toFixed(1)} s`}
-    >
-      <span style={{ inlineSize: `${Math.min(100, (value / max) * 100)}%` }} />
     </div>
   );
 }

@@ -1,27 +1,20 @@
 import { signal } from '@preact/signals';
 
 import type { NodeState, SaleSettings } from '../lab/messages.js';
+import { post } from './http-call.js';
 import { nodes } from './lab-state.js';
 
 /** Why the last click did nothing; empty when it did. */
 export const complaint = signal('');
 
 /** Asks the server for something, and shows why when it does not want to. */
-export async function send(path: string, body?: object): Promise<void> {
+export async function send(path: string, body: object = {}): Promise<void> {
   try {
     const response = await post(path, body);
     complaint.value = response.ok ? '' : await reasonOf(response);
   } catch {
     complaint.value = 'The server cannot be reached.';
   }
-}
-
-export function post(path: string, body: object = {}): Promise<Response> {
-  return fetch(path, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify(body),
-  });
 }
 
 /** What was changed in the form of the sale since the last start. */
@@ -41,22 +34,14 @@ export async function treat(numbers: readonly number[], treatment: Treatment): P
 
 /** Thaws, restarts and quickens what is not as it was. */
 export async function healNodes(): Promise<void> {
-  const numbered = nodes.value.map((node, index) => ({ ...node, number: index + 1 }));
-  const numbersOf = (isMeant: (node: NodeState) => boolean): number[] =>
-    numbered.filter(isMeant).map(({ number }) => number);
+  const heal = (treatment: Treatment, isMeant: (node: NodeState) => boolean): Promise<void> => {
+    const numbers = nodes.value.flatMap((node, index) => (isMeant(node) ? [index + 1] : []));
+    return treat(numbers, treatment);
+  };
   await Promise.all([
-    treat(
-      numbersOf(({ process }) => process === 'frozen'),
-      'thaw',
-    ),
-    treat(
-      numbersOf(({ process }) => process === 'killed'),
-      'restart',
-    ),
-    treat(
-      numbersOf(({ delay }) => delay > 0),
-      'quick',
-    ),
+    heal('thaw', ({ process }) => process === 'frozen'),
+    heal('restart', ({ process }) => process === 'killed'),
+    heal('quick', ({ delay }) => delay > 0),
   ]);
 }
 

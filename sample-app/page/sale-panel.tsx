@@ -1,11 +1,9 @@
 import type { SaleSettings, SaleState } from '../lab/messages.js';
+import { isSelling } from '../lab/phases.js';
+import { saleLimits } from '../lab/sale-limits.js';
+import { NumberField, Switch } from './form-fields.js';
 import { sale, setting } from './lab-state.js';
 import { saleEdits, send, startSale } from './requests.js';
-
-/** Whether a sale is under way: it has to end before another begins. */
-export function isSelling(state: SaleState | null): boolean {
-  return state !== null && ['starting', 'running', 'stopping'].includes(state.phase);
-}
 
 /** The sale: its settings, and how it goes. */
 export function SalePanel() {
@@ -33,20 +31,15 @@ function Form({ state }: { readonly state: SaleState }) {
   const change = (edit: Partial<SaleSettings>): void => {
     saleEdits.value = { ...saleEdits.value, ...edit };
   };
-  const field = (name: 'stock' | 'buyers' | 'replicas' | 'section', label: string, max: number) => (
-    <label>
-      <span>{label}</span>
-      <input
-        type="number"
-        name={name}
-        required
-        min={1}
-        max={max}
-        value={settings[name]}
-        disabled={isBusy}
-        onInput={(event) => change({ [name]: event.currentTarget.valueAsNumber })}
-      />
-    </label>
+  const field = (name: keyof typeof saleLimits, label: string) => (
+    <NumberField
+      name={name}
+      label={label}
+      {...saleLimits[name]}
+      value={settings[name]}
+      isDisabled={isBusy}
+      onChange={(value) => change({ [name]: value })}
+    />
   );
   return (
     <form
@@ -56,36 +49,28 @@ function Form({ state }: { readonly state: SaleState }) {
       }}
     >
       <div class="fields">
-        {field('stock', 'Stock', 10_000)}
-        {field('buyers', 'Buyers', 20_000)}
-        {field('replicas', 'Replicas, 1 to 4', 4)}
-        {field('section', 'Section, ms', 1_000)}
+        {field('stock', 'Stock')}
+        {field('buyers', 'Buyers')}
+        {field('replicas', `Replicas, 1 to ${saleLimits.replicas.max}`)}
+        {field('section', 'Section, ms')}
       </div>
       <div class="switches">
-        <label class="switch">
-          <input
-            type="checkbox"
-            role="switch"
-            name="isLocked"
-            checked={settings.isLocked}
-            disabled={isBusy}
-            onChange={(event) => change({ isLocked: event.currentTarget.checked })}
-          />
-          <span>
-            <code>@Locked</code> {settings.isLocked ? 'on' : 'off'}
-          </span>
-        </label>
-        <label class="switch">
-          <input
-            type="checkbox"
-            role="switch"
-            name="isEndless"
-            checked={settings.isEndless}
-            disabled={isBusy}
-            onChange={(event) => change({ isEndless: event.currentTarget.checked })}
-          />
-          <span>restock and go on</span>
-        </label>
+        <Switch
+          name="isLocked"
+          isOn={settings.isLocked}
+          isDisabled={isBusy}
+          onChange={(isLocked) => change({ isLocked })}
+        >
+          <code>@Locked</code> {settings.isLocked ? 'on' : 'off'}
+        </Switch>
+        <Switch
+          name="isEndless"
+          isOn={settings.isEndless}
+          isDisabled={isBusy}
+          onChange={(isEndless) => change({ isEndless })}
+        >
+          restock and go on
+        </Switch>
       </div>
       <button
         type="submit"

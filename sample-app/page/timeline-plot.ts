@@ -3,7 +3,9 @@ import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
 
 import type { Instant, Visit } from '../lab/messages.js';
+import { COUNTERS } from '../lab/sale-limits.js';
 import { insideOf, sharedOf, type Span } from './overlaps.js';
+import { wallTime } from './wall-time.js';
 
 /** What is drawn. */
 export interface Scene {
@@ -16,8 +18,6 @@ export interface Scene {
   readonly wallOffset: number;
 }
 
-/** Buyers whom a replica serves at once: rows of a lane. */
-const ROWS = 4;
 const LANE_HEIGHT = 64;
 const AXIS_HEIGHT = 34;
 /** A shorter drag is a click, in px. */
@@ -108,11 +108,9 @@ export class TimelinePlot {
 
   /** As fine as the steps of the axis are. */
   #timeOf(instant: Instant, step: number): string {
-    const wall = Math.round(instant + this.#scene.wallOffset);
-    const time = new Date(wall).toTimeString().slice(0, 8);
-    const milliseconds = String(wall % 1_000).padStart(3, '0');
-    if (step >= 1_000) return time;
-    return `${time.slice(3)}.${milliseconds.slice(0, step >= 100 ? 1 : 3)}`;
+    const time = wallTime(Math.round(instant + this.#scene.wallOffset));
+    if (step >= 1_000) return time.slice(0, 'hh:mm:ss'.length);
+    return time.slice('hh:'.length, step >= 100 ? 'hh:mm:ss.t'.length : undefined);
   }
 
   #drawBars(plot: uPlot): void {
@@ -220,7 +218,7 @@ interface Row {
 function rowOf({ bbox }: uPlot, { replica, counter }: Visit, lanes: number): Row {
   const lane = bbox.height / lanes;
   const gap = 4 * devicePixelRatio;
-  const row = (lane - 2 * gap) / ROWS;
+  const row = (lane - 2 * gap) / COUNTERS;
   return { top: bbox.top + (replica - 1) * lane + gap + counter * row + 1, height: row - 2 };
 }
 

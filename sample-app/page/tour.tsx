@@ -1,7 +1,6 @@
+import { isSelling, isWorking } from '../lab/phases.js';
 import { saleDefaults } from '../lab/sale-defaults.js';
 import { job, sale, setting } from './lab-state.js';
-import { isWorking } from './job-panel.js';
-import { isSelling } from './sale-panel.js';
 import { healNodes, send, startSale, treat } from './requests.js';
 
 /** What to try, in order: two minutes. */

@@ -1,8 +1,9 @@
 import { signal } from '@preact/signals';
 
-import { clock, serverNow, setting } from './lab-state.js';
-import { Bar } from './nodes-panel.js';
+import { Bar } from './bar.js';
+import { NumberField, Switch } from './form-fields.js';
 import { readAnswer, type Answer, type Call } from './http-call.js';
+import { clock, serverNow, setting } from './lab-state.js';
 import type { HandLock } from '../lab/hand-locks.js';
 
 const resource = signal('demo');
@@ -58,40 +59,26 @@ function Form({ hasLock }: { readonly hasLock: boolean }) {
             onInput={(event) => (resource.value = event.currentTarget.value)}
           />
         </label>
-        <label>
-          <span>ttl, ms</span>
-          <input
-            type="number"
-            name="ttl"
-            required
-            min={100}
-            max={setting.value?.ttlMax}
-            value={ttl.value}
-            onInput={(event) => (ttl.value = event.currentTarget.valueAsNumber)}
-          />
-        </label>
-        <label>
-          <span>wait, ms</span>
-          <input
-            type="number"
-            name="wait"
-            required
-            min={0}
-            max={10_000}
-            value={wait.value}
-            onInput={(event) => (wait.value = event.currentTarget.valueAsNumber)}
-          />
-        </label>
-      </div>
-      <label class="switch">
-        <input
-          type="checkbox"
-          role="switch"
-          checked={watchdog.value}
-          onChange={(event) => (watchdog.value = event.currentTarget.checked)}
+        <NumberField
+          name="ttl"
+          label="ttl, ms"
+          min={100}
+          max={setting.value?.ttlMax}
+          value={ttl.value}
+          onChange={(value) => (ttl.value = value)}
         />
-        <span>watchdog: extend it for me, up to two minutes</span>
-      </label>
+        <NumberField
+          name="wait"
+          label="wait, ms"
+          min={0}
+          max={10_000}
+          value={wait.value}
+          onChange={(value) => (wait.value = value)}
+        />
+      </div>
+      <Switch name="watchdog" isOn={watchdog.value} onChange={(isOn) => (watchdog.value = isOn)}>
+        watchdog: extend it for me, up to two minutes
+      </Switch>
       <div class="buttons">
         <button type="submit" class="primary">
           Acquire
@@ -136,29 +123,29 @@ function AnswerView({ answer }: { readonly answer: Answer | null }) {
 
 async function acquire(): Promise<void> {
   const body = { ttl: ttl.value, wait: wait.value, watchdog: watchdog.value };
-  keep(await ask({ path: `${path()}/acquire`, body }));
+  keep(await ask({ path: `${pathOf(resource.value)}/acquire`, body }));
 }
 
 async function extend(): Promise<void> {
   if (lock.value === null) return;
   const { ownerId, resource } = lock.value;
   const body = { ownerId, ttl: ttl.value };
-  keep(await ask({ path: `/lab/locks/${encodeURIComponent(resource)}/extend`, body }));
+  keep(await ask({ path: `${pathOf(resource)}/extend`, body }));
 }
 
 async function release(): Promise<void> {
   if (lock.value === null) return;
   const { ownerId, resource } = lock.value;
   lock.value = null;
-  await ask({ path: `/lab/locks/${encodeURIComponent(resource)}/release`, body: { ownerId } });
+  await ask({ path: `${pathOf(resource)}/release`, body: { ownerId } });
 }
 
 async function inspect(): Promise<void> {
-  await ask({ path: path(), body: null });
+  await ask({ path: pathOf(resource.value), body: null });
 }
 
-function path(): string {
-  return `/lab/locks/${encodeURIComponent(resource.value)}`;
+function pathOf(resource: string): string {
+  return `/lab/locks/${encodeURIComponent(resource)}`;
 }
 
 async function ask(call: Call): Promise<Answer> {
