@@ -2,11 +2,12 @@
 // the application and not a call.
 import { resolveAcquire, resolveOptions } from '../core/options.js';
 import { describe } from '../core/resources.js';
+import { checkBoolean } from './check-boolean.js';
 import { nameResources, originOf, type LockedResource } from './locked-resource.js';
 import { placeOption, type PlacedOptions } from './redlock.service.js';
 import { defaultDomain } from './redlock.tokens.js';
 import type { UsingOptions } from '../core/options.js';
-import { checkReentrant, type ReentrantOptions } from './reentry.js';
+import type { ReentrantOptions } from './reentry.js';
 
 /** What a method gives instead when others hold its lock. */
 export type TakenFunction = (...args: never[]) => unknown;
@@ -61,7 +62,7 @@ export function createDefinition(
       `Expected onTaken of ${method} to be 'throw', 'skip' or a function, got ${describe(onTaken)}`,
     );
   }
-  checkReentrant(using.reentrant ?? false);
+  checkBoolean('reentrant', using.reentrant ?? false);
   // The module's ttlMax is not known yet: the widest is taken, and the call checks again.
   resolveAcquire(resolveOptions({ ttlMax: 86_400_000 }, 1), 'using', using.ttl, using);
   return Object.freeze({

@@ -14,10 +14,11 @@ import type { ModulesContainer } from '@nestjs/core';
 import { systemEnvironment, type Environment } from '../core/environment.js';
 import { resolveOptions, type RedlockOptions } from '../core/options.js';
 import { describe } from '../core/resources.js';
+import { checkBoolean } from './check-boolean.js';
 import { checkDomain, defaultDomain } from './redlock.tokens.js';
 import { resolveHttpStatus, type RedlockHttpStatus } from './transport-errors.js';
 import type { NodeInput } from '../nodes/node-inputs.js';
-import { checkReentrant, type ReentrantOptions } from './reentry.js';
+import type { ReentrantOptions } from './reentry.js';
 
 /** Which lock domain a registration is, and who sees it. */
 export interface RedlockDomainOptions {
@@ -131,7 +132,7 @@ export function createRegistration(options: RedlockFactoryOptions): Registration
   return Object.freeze({
     nodes,
     core,
-    isReentrant: checkReentrant(reentrant),
+    isReentrant: checkBoolean('reentrant', reentrant),
     hasInterceptor: interceptor,
     httpStatus: resolveHttpStatus(httpStatus),
     environment: checkEnvironment(environment),
@@ -144,8 +145,7 @@ export function resolveDomain(
   isGlobal = true,
 ): Required<RedlockDomainOptions> {
   checkDomain(name);
-  checkBoolean('isGlobal', isGlobal);
-  return { name, isGlobal };
+  return { name, isGlobal: checkBoolean('isGlobal', isGlobal) };
 }
 
 /** Provides a {@link Registration} by what the application says makes its options. */
@@ -178,9 +178,4 @@ function checkEnvironment(environment: unknown): Environment {
     typeof Reflect.get(Object(environment) as object, name) === 'function';
   if (Object.keys(systemEnvironment).every(isMethod)) return environment as Environment;
   throw new TypeError(`Expected environment to be an Environment, got ${describe(environment)}`);
-}
-
-function checkBoolean(name: string, value: unknown): void {
-  if (typeof value === 'boolean') return;
-  throw new TypeError(`Expected ${name} to be true or false, got ${describe(value)}`);
 }

@@ -4,8 +4,9 @@ import {
   type Redlock,
   type RedlockStatus,
 } from '../core/redlock.js';
+import { checkBoolean } from './check-boolean.js';
 import { runHolding } from './lock-context.js';
-import { checkReentrant, findJoinable, type Caller, type ReentrantOptions } from './reentry.js';
+import { findJoinable, type Caller, type ReentrantOptions } from './reentry.js';
 import type { ResourceState } from '../core/inspection.js';
 import type { Lock } from '../core/lock.js';
 import type { AcquireOptions, UsingOptions } from '../core/options.js';
@@ -117,7 +118,7 @@ export class RedlockService {
   }
 
   #caller(options: PlacedOptions, place: string): Caller {
-    const isReentrant = checkReentrant(options.reentrant ?? this.#isReentrant);
+    const isReentrant = checkBoolean('reentrant', options.reentrant ?? this.#isReentrant);
     return {
       domain: this,
       isReentrant,

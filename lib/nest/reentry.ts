@@ -2,7 +2,7 @@
 // before anything is queued, or joins the held lock where that was asked for.
 import { describeResources, LockReentryError } from '../core/errors.js';
 import { contextLocks, isContextEmpty, type ContextLock } from './lock-context.js';
-import { describe, normalizeResources } from '../core/resources.js';
+import { normalizeResources } from '../core/resources.js';
 import type { Lock } from '../core/lock.js';
 
 /** What the Nest layer adds to the options of an acquisition. */
@@ -14,15 +14,6 @@ export interface ReentrantOptions {
    * @default false – a nested acquisition is more often a mistake than a wish
    */
   readonly reentrant?: boolean;
-}
-
-/**
- * Checks the option.
- * @throws TypeError naming the rule and the value.
- */
-export function checkReentrant(reentrant: unknown): boolean {
-  if (typeof reentrant === 'boolean') return reentrant;
-  throw new TypeError(`Expected reentrant to be true or false, got ${describe(reentrant)}`);
 }
 
 /** Who asks for a lock. */

@@ -11,6 +11,7 @@ import { ModuleRef, ModulesContainer } from '@nestjs/core';
 import { metrics, trace, type MeterProvider, type TracerProvider } from '@opentelemetry/api';
 
 import { describe } from '../core/resources.js';
+import { checkBoolean } from '../nest/check-boolean.js';
 import { registeredDomains } from '../nest/redlock.module-definition.js';
 import type { RedlockService } from '../nest/redlock.service.js';
 import { getRedlockToken } from '../nest/redlock.tokens.js';
@@ -54,9 +55,13 @@ export interface RedlockTelemetryOptions {
 export class RedlockTelemetryModule {
   /** @throws TypeError at once, naming option, rule and value. */
   static forRoot(options: RedlockTelemetryOptions = {}): DynamicModule {
-    const { resourceClass, resourceNames } = options;
-    check('resourceClass', resourceClass, 'function', 'a function');
-    check('resourceNames', resourceNames, 'boolean', 'true or false');
+    const { resourceClass, resourceNames = false } = options;
+    if (resourceClass !== undefined && typeof resourceClass !== 'function') {
+      throw new TypeError(
+        `Expected resourceClass to be a function, got ${describe(resourceClass)}`,
+      );
+    }
+    checkBoolean('resourceNames', resourceNames);
     const telemetry = {
       provide: Telemetry,
       inject: [ModuleRef, ModulesContainer],
@@ -126,9 +131,4 @@ function hear<Name extends keyof ChannelMessages>(
   return () => {
     unsubscribe(`nestjs-locked:${name}`, onMessage);
   };
-}
-
-function check(name: string, value: unknown, type: string, rule: string): void {
-  if (value === undefined || typeof value === type) return;
-  throw new TypeError(`Expected ${name} to be ${rule}, got ${describe(value)}`);
 }
