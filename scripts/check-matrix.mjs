@@ -88,7 +88,8 @@ function compilation(isForContexts) {
 function copyContexts(place) {
   mkdirSync(place);
   writeFileSync(join(place, 'package.json'), JSON.stringify({ type: 'module' }));
-  for (const path of ['test/nest/contexts', 'test/nest/support', 'test/support/redis-servers.ts']) {
+  const support = ['after-test.ts', 'redis-servers.ts'].map((file) => `test/support/${file}`);
+  for (const path of ['test/nest/contexts', 'test/nest/support', ...support]) {
     cpSync(join(root, path), join(place, path), { recursive: true });
   }
 }

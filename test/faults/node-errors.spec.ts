@@ -4,10 +4,11 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 
 import type { RedlockOptions } from '../../lib/core/options.js';
+import { afterTest } from '../support/after-test.js';
 import {
   acquire,
   eventually,
@@ -27,25 +28,19 @@ interface Server {
   call(command: string, ...args: readonly string[]): Promise<unknown>;
 }
 
-const endings: (() => unknown)[] = [];
-
-afterEach(async () => {
-  for (const end of endings.splice(0).reverse()) await end();
-});
-
 async function startServer(...args: string[]): Promise<Server> {
   const server = await startRedisServer({ args });
-  endings.push(() => server.stop());
+  afterTest(() => server.stop());
   const client = new Redis(server.url, { enableReadyCheck: false });
   client.on('error', () => undefined);
-  endings.push(() => client.disconnect());
+  afterTest(() => client.disconnect());
   const { url, port } = server;
   return { url, port, call: (command, ...rest) => client.call(command, [...rest]) };
 }
 
 async function startNode(server: Server, options: RedlockOptions = {}): Promise<TestNodes> {
   const nodes = testNodes([server.url], options);
-  endings.push(() => nodes.close());
+  afterTest(() => nodes.close());
   await nodes.log.untilState('up');
   return nodes;
 }
@@ -56,7 +51,7 @@ const misconfigured = { ...refused, isMisconfiguration: true } as const;
 describe('a server that cannot save (MISCONF)', () => {
   it('refuses without a key, and votes again when it may do without', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'nestjs-locked-unwritable-'));
-    endings.push(() => rmSync(folder, { recursive: true, force: true }));
+    afterTest(() => rmSync(folder, { recursive: true, force: true }));
     const server = await startServer('--dir', folder, '--save', '3600 1');
     const { node } = await startNode(server);
     // A folder that is gone refuses root, too.
@@ -122,7 +117,7 @@ describe('a server that is part of a Redis Cluster', () => {
   it('(CLUSTERDOWN) is down until it has slots', async () => {
     const server = await startServer(...clustered);
     const nodes = testNodes([server.url]);
-    endings.push(() => nodes.close());
+    afterTest(() => nodes.close());
     await nodes.log.untilState('down');
 
     const answer = await acquire(nodes.node, requestFor());

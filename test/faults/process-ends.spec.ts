@@ -4,10 +4,12 @@ import { once } from 'node:events';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { LockTakenError } from 'nestjs-locked';
 
+import { afterTest } from '../support/after-test.js';
 import { compile } from '../support/compile.js';
+import { duration } from '../support/duration.js';
 import { eventually } from '../support/node-harness.js';
 import {
   locksOn,
@@ -20,15 +22,10 @@ import type { HolderOrders } from './lock-holder.js';
 
 let servers: ObservedServer[];
 let folder: string;
-const endings: (() => unknown)[] = [];
 
 beforeAll(async () => {
   folder = compile('lib', 'test/faults', 'test/support');
   servers = await startObserved(3);
-});
-
-afterEach(async () => {
-  for (const end of endings.splice(0).reverse()) await end();
 });
 
 afterAll(async () => {
@@ -41,7 +38,7 @@ describe('a process', () => {
     const script = join(folder, 'test/faults/lock-holder.js');
     const nodes = servers.map(({ url }) => url);
     const child = fork(script, [JSON.stringify({ ...orders, nodes })]);
-    endings.push(() => child.kill('SIGKILL'));
+    afterTest(() => child.kill('SIGKILL'));
     await once(child, 'message');
     return child;
   }
@@ -50,7 +47,7 @@ describe('a process', () => {
     const child = await startHolder({ resource: 'in-flight', ttl: 900, duration: 700 });
     const frozen = servers[2];
     frozen?.freeze();
-    endings.push(() => frozen?.thaw());
+    afterTest(() => frozen?.thaw());
 
     await once(child, 'message');
     const ending = await duration(() => once(child, 'exit'));
@@ -64,7 +61,7 @@ describe('a process', () => {
     const child = await startHolder({ resource: 'killed', ttl, duration: 60_000 });
     const nodes = servers.map(({ url }) => url);
     const { app, redlock } = await startApplication(nodes, { ttlMax: ttl });
-    endings.push(() => app.close());
+    afterTest(() => app.close());
     child.kill('SIGKILL');
     await once(child, 'exit');
 
@@ -85,9 +82,3 @@ describe('a process', () => {
     }
   });
 });
-
-async function duration(action: () => Promise<unknown>): Promise<number> {
-  const startedAt = performance.now();
-  await action();
-  return performance.now() - startedAt;
-}

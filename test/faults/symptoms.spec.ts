@@ -1,7 +1,7 @@
 // What locks are known to get wrong, where only real servers can show it.
 import { once } from 'node:events';
 
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import {
   LockLostError,
   LockTakenError,
@@ -12,6 +12,8 @@ import {
   type RedlockModuleOptions,
 } from 'nestjs-locked';
 
+import { afterTest } from '../support/after-test.js';
+import { duration } from '../support/duration.js';
 import { eventually } from '../support/node-harness.js';
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.js';
 import {
@@ -26,7 +28,6 @@ import {
 let servers: ObservedServer[];
 let first: ObservedServer;
 let last: ObservedServer;
-const endings: (() => unknown)[] = [];
 const unhandled: unknown[] = [];
 const onUnhandled = (reason: unknown): void => void unhandled.push(reason);
 
@@ -34,10 +35,6 @@ beforeAll(async () => {
   process.on('unhandledRejection', onUnhandled);
   servers = await startObserved(3);
   [first, , last] = servers as [ObservedServer, ObservedServer, ObservedServer];
-});
-
-afterEach(async () => {
-  for (const end of endings.splice(0).reverse()) await end();
 });
 
 afterAll(async () => {
@@ -50,13 +47,13 @@ async function start(
   nodes: readonly NodeInput[] = servers.map(({ url }) => url),
 ): Promise<LockingApplication> {
   const application = await startApplication(nodes, options);
-  endings.push(() => application.app.close());
+  afterTest(() => application.app.close());
   return application;
 }
 
 async function startProxies(): Promise<TcpProxy[]> {
   const proxies = await Promise.all(servers.map(({ port }) => startTcpProxy(port)));
-  endings.push(() => Promise.all(proxies.map((proxy) => proxy.close())));
+  afterTest(() => Promise.all(proxies.map((proxy) => proxy.close())));
   return proxies;
 }
 
@@ -65,7 +62,7 @@ function freeze(...frozen: readonly ObservedServer[]): () => void {
     for (const server of frozen) server.thaw();
   };
   for (const server of frozen) server.freeze();
-  endings.push(thaw);
+  afterTest(thaw);
   return thaw;
 }
 
@@ -74,12 +71,6 @@ function forResult<T>(promise: Promise<T>): Promise<unknown> {
     (value) => value,
     (error: unknown) => error,
   );
-}
-
-async function duration(action: () => Promise<unknown>): Promise<number> {
-  const startedAt = performance.now();
-  await action();
-  return performance.now() - startedAt;
 }
 
 /** Resolves with the last instant at which the lock had promised to be held, when it aborts. */
@@ -237,7 +228,7 @@ describe('nodes that vanish while locks are extended in the background', () => {
 describe('app.close()', () => {
   it('releases what running bodies held, then disconnects, and leaves my client open', async () => {
     const client = first.client.duplicate();
-    endings.push(() => client.disconnect());
+    afterTest(() => client.disconnect());
     const nodes = [client, ...servers.slice(1).map(({ url }) => url)];
     const { app, redlock } = await start({}, nodes);
     let end = (): void => undefined;

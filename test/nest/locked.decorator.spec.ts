@@ -15,7 +15,8 @@ import {
   RedlockService,
 } from 'nestjs-locked';
 
-import { afterTest, startModule, startPlain, threeNodes } from './support/applications.js';
+import { afterTest } from '../support/after-test.js';
+import { startModule, startPlain, threeNodes } from './support/applications.js';
 import { Gate, rejection, thrown } from './support/events.js';
 
 /** Enters on call, and leaves when the test opens the gate. */

@@ -16,7 +16,8 @@ import {
   type RedlockOptionsFactory,
 } from 'nestjs-locked';
 
-import { afterTest, Log, startPlain, threeNodes } from './support/applications.js';
+import { afterTest } from '../support/after-test.js';
+import { Log, startPlain, threeNodes } from './support/applications.js';
 import { faultyNodes } from './support/faulty-nodes.js';
 import { aborted, Gate, rejection, thrown, turn } from './support/events.js';
 

@@ -12,7 +12,8 @@ import {
 } from 'nestjs-locked';
 
 import { createObserver } from '../../lib/nest/telemetry.js';
-import { afterTest, Log, quick, startPlain, threeNodes } from './support/applications.js';
+import { afterTest } from '../support/after-test.js';
+import { Log, quick, startPlain, threeNodes } from './support/applications.js';
 import { faultyNodes } from './support/faulty-nodes.js';
 import { aborted, rejection } from './support/events.js';
 

@@ -41,7 +41,8 @@ import {
 import { concat, lastValueFrom, of, throwError, type Observable } from 'rxjs';
 import WebSocket from 'ws';
 
-import { afterTest, Log, startModule, startServer, threeNodes } from './support/applications.js';
+import { afterTest } from '../support/after-test.js';
+import { Log, startModule, startServer, threeNodes } from './support/applications.js';
 import { faultyNodes } from './support/faulty-nodes.js';
 import { rejection } from './support/events.js';
 
@@ -265,7 +266,7 @@ describe('over a microservice', () => {
       transport: Transport.TCP,
       options: { port, host: '127.0.0.1' },
     });
-    afterTest(async () => void client.close());
+    afterTest(() => void client.close());
 
     const send = (): Promise<unknown> => lastValueFrom(client.send(pattern, {}));
     expect(await send()).toBe('done');

@@ -24,7 +24,8 @@ import {
 import { getRedlockToken, RedlockModule, RedlockService, type LockNode } from 'nestjs-locked';
 import { RedlockTelemetryModule, type RedlockTelemetryOptions } from 'nestjs-locked/opentelemetry';
 
-import { afterTest, quick, startPlain, threeNodes } from '../nest/support/applications.js';
+import { afterTest } from '../support/after-test.js';
+import { quick, startPlain, threeNodes } from '../nest/support/applications.js';
 import { faultyNodes } from '../nest/support/faulty-nodes.js';
 import { aborted, Gate, rejection, thrown } from '../nest/support/events.js';
 

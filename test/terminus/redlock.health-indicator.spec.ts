@@ -15,7 +15,8 @@ import {
   type RedlockHealthOptions,
 } from 'nestjs-locked/terminus';
 
-import { afterTest, startPlain, startServer } from '../nest/support/applications.js';
+import { afterTest } from '../support/after-test.js';
+import { startPlain, startServer } from '../nest/support/applications.js';
 import { faultyNodes } from '../nest/support/faulty-nodes.js';
 import { rejection } from '../nest/support/events.js';
 import { startRedisServers, type RedisServer } from '../support/redis-servers.js';

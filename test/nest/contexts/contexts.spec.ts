@@ -4,7 +4,8 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { currentLock, LockLostError } from 'nestjs-locked';
 
 import { startRedisServer, type RedisServer } from '../../support/redis-servers.js';
-import { afterTest, Log } from '../support/applications.js';
+import { afterTest } from '../../support/after-test.js';
+import { Log } from '../support/applications.js';
 import { aborted, rejection, turn } from '../support/events.js';
 import { faultyNodes } from '../support/faulty-nodes.js';
 import {

@@ -1,5 +1,4 @@
 // Real Nest applications, closed after each test.
-import { afterEach } from '@jest/globals';
 import type { INestApplication, LoggerService, ModuleMetadata } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
 import {
@@ -9,11 +8,7 @@ import {
   type RedlockModuleOptions,
 } from 'nestjs-locked';
 
-const closing: (() => Promise<unknown>)[] = [];
-
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close();
-});
+import { afterTest } from '../../support/after-test.js';
 
 const silent: LoggerService = { log: () => {}, warn: () => {}, error: () => {} };
 
@@ -32,11 +27,6 @@ export class Log implements LoggerService {
   error(...line: unknown[]): void {
     this.lines.push(['error', ...line]);
   }
-}
-
-/** Runs when the test is over, last one first. */
-export function afterTest(close: () => Promise<unknown>): void {
-  closing.push(close);
 }
 
 /** Options under which a test that fails does so soon. */
