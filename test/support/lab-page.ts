@@ -7,6 +7,7 @@ import axe from 'axe-core';
 import { chromium, type Browser, type BrowserContextOptions, type Page } from 'playwright-core';
 
 import { BoundProcess } from '../../sample-app/infrastructure/bound-process.js';
+import { eventually } from './node-harness.js';
 
 const ROOT = join(import.meta.dirname, '../..');
 
@@ -153,12 +154,8 @@ export class LabPage {
 }
 
 /** Asks until the answer is yes. */
-export async function until(isSo: () => Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + PATIENCE;
-  while (!(await isSo())) {
-    if (performance.now() > deadline)
-      throw new Error(`Not so within ${PATIENCE} ms: ${isSo.toString()}`);
-  }
+export function until(isSo: () => Promise<boolean>): Promise<void> {
+  return eventually(isSo, PATIENCE);
 }
 
 /** In ms: for a machine that is very busy. */
