@@ -1,5 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
-import { MemoryNode, RedlockModule, RedlockService, type LockNode } from 'nestjs-locked';
+import {
+  MemoryNode,
+  RedlockModule,
+  RedlockService,
+  type AcquireAnswer,
+  type LockNode,
+} from 'nestjs-locked';
 import { FaultyNode, type NodeFault } from 'nestjs-locked/testing';
 
 import { quick, startPlain } from '../nest/support/applications.js';
@@ -11,6 +17,12 @@ import { acquire, extend, inspect, release, requestFor, worldOf } from '../suppo
 async function lockOver(node: LockNode, options = {}): Promise<RedlockService> {
   const imports = [RedlockModule.forRoot([node], { ...quick, ...options })];
   return (await startPlain({ imports })).get(RedlockService);
+}
+
+function wordsOf(answer: AcquireAnswer): string {
+  if (answer.vote !== 'failed') return answer.vote;
+  const { mayHold, isMisconfiguration } = answer;
+  return `failed${mayHold ? ', may hold' : ''}${isMisconfiguration ? ', misconfigured' : ''}`;
 }
 
 describeLockNode(
@@ -80,11 +92,17 @@ describe('FaultyNode', () => {
     expect(answers).toEqual(['granted', 'done']);
   });
 
-  it('delays requests and answers by the environment', async () => {
+  it('delays requests and answers by the environment, until it is healed', async () => {
     const environment = new SimulatedEnvironment();
-    const node = new FaultyNode({ environment });
-    const answeredAt: number[] = [];
+    const inside = new MemoryNode({ environment });
+    const node = new FaultyNode({ node: inside, environment });
+    const [arrivedAt, answeredAt]: [number[], number[]] = [[], []];
     const startedAt = environment.now();
+    const inspectInside = inside.inspect.bind(inside);
+    inside.inspect = (...question) => {
+      arrivedAt.push(environment.now() - startedAt);
+      inspectInside(...question);
+    };
 
     const ask = () =>
       node.inspect(worldOf(), 'r', () => answeredAt.push(environment.now() - startedAt));
@@ -94,13 +112,20 @@ describe('FaultyNode', () => {
     await environment.advance(10);
     node.delay({ request: 5, answer: 30 });
     ask();
-    await environment.advance(50);
+    await environment.advance(20);
+    node.delay({ answer: 5 });
+    ask();
+    await environment.advance(30);
     node.delay(40);
     ask();
     await environment.advance(50);
+    node.heal();
+    ask();
+    await environment.settle();
 
-    // The second is behind the first on the same connection.
-    expect(answeredAt).toEqual([50, 50, 100]);
+    // On the same connection the second is behind the first, and the third answer behind theirs.
+    expect(arrivedAt).toEqual([20, 20, 30, 60, 110]);
+    expect(answeredAt).toEqual([50, 50, 50, 100, 110]);
   });
 
   it.each(['lose', 'expireNow'] as const)(
@@ -140,10 +165,10 @@ describe('FaultyNode', () => {
 
   it.each<[NodeFault, string, string]>([
     ['down', 'failed', 'free'],
-    ['misconfigured', 'failed', 'free'],
+    ['misconfigured', 'failed, misconfigured', 'free'],
     ['requestLost', 'no answer', 'free'],
     ['answerLost', 'no answer', 'held'],
-    ['answerOdd', 'failed', 'held'],
+    ['answerOdd', 'failed, may hold', 'held'],
     ['quarantined', 'quarantined', 'held'],
     ['answerDoubled', 'granted granted', 'held'],
   ])('with %s answers %s and leaves the key %s', async (fault, expected, left) => {
@@ -152,7 +177,7 @@ describe('FaultyNode', () => {
     const answers: string[] = [];
 
     node.fail(fault, 'acquire');
-    node.acquire(requestFor(), ({ vote }) => answers.push(vote));
+    node.acquire(requestFor(), (answer) => answers.push(wordsOf(answer)));
     await inspect(node, worldOf(), 'r');
     const found = await inspect(inside, worldOf(), 'r');
 
@@ -171,22 +196,24 @@ describe('FaultyNode', () => {
     expect(node.status().findings).toHaveLength(1);
   });
 
-  it('records what it was asked', async () => {
-    const node = new FaultyNode();
+  it('records what it was asked, and when', async () => {
+    const environment = new SimulatedEnvironment({ now: 0 });
+    const node = new FaultyNode({ environment });
     const request = requestFor();
 
     await acquire(node, request);
     await extend(node, request);
+    await environment.advance(30);
     await release(node, request);
     await inspect(node, request.world, 'r');
 
-    const operations = node.calls.map(({ operation, request: its }) => [operation, its?.ownerId]);
+    const told = node.calls.map(({ operation, at, request: its }) => [operation, at, its?.ownerId]);
     const { ownerId } = request;
-    expect(operations).toEqual([
-      ['acquire', ownerId],
-      ['extend', ownerId],
-      ['release', ownerId],
-      ['inspect', undefined],
+    expect(told).toEqual([
+      ['acquire', 0, ownerId],
+      ['extend', 0, ownerId],
+      ['release', 30, ownerId],
+      ['inspect', 30, undefined],
     ]);
     expect(node.count('extend')).toBe(1);
   });
