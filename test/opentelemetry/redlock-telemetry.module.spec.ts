@@ -23,6 +23,7 @@ import {
 } from '@opentelemetry/sdk-trace-base';
 import { getRedlockToken, RedlockModule, RedlockService, type LockNode } from 'nestjs-locked';
 import { RedlockTelemetryModule, type RedlockTelemetryOptions } from 'nestjs-locked/opentelemetry';
+import type { FaultyNode } from 'nestjs-locked/testing';
 
 import { afterTest } from '../support/after-test.js';
 import { quick, startPlain, threeNodes } from '../nest/support/applications.js';
@@ -65,6 +66,21 @@ async function startTelemetry(
       return (metric?.dataPoints ?? []) as unknown as DataPoint<Value>[];
     },
   };
+}
+
+/** Extends a lock, and holds it until its loss is known: all nodes forget it. */
+async function loseLock(
+  redlock: RedlockService,
+  nodes: readonly FaultyNode[],
+  resource: string,
+): Promise<void> {
+  // The watchdog looks after a third of the ttl; the rest of it is for a busy machine.
+  const work = redlock.using(resource, { ttl: 600 }, async (lock) => {
+    await lock.extend();
+    for (const node of nodes) node.lose();
+    await aborted(lock.signal);
+  });
+  expect(await rejection(work)).toMatchObject({ code: 'LOCK_LOST' });
 }
 
 function values(points: readonly DataPoint<number>[]) {
@@ -136,13 +152,7 @@ describe('metrics', () => {
     const nodes = faultyNodes();
     const { redlock, points } = await startTelemetry({}, nodes);
 
-    await rejection(
-      redlock.using('a', { ttl: 200 }, async (lock) => {
-        await lock.extend();
-        for (const node of nodes) node.lose();
-        await aborted(lock.signal);
-      }),
-    );
+    await loseLock(redlock, nodes, 'a');
 
     const reason = { ...domain, 'nestjs_locked.loss.reason': 'revoked' };
     expect(values(await points('nestjs_locked.losses'))).toEqual([{ ...reason, value: 1 }]);
@@ -221,21 +231,12 @@ describe('metrics', () => {
     const nodes = faultyNodes();
     const { redlock, metrics } = await startTelemetry({ resourceNames: true }, nodes);
 
-    const { ownerId, fencingToken } = await redlock.using(
-      'secret:4711',
-      { ttl: 200 },
-      async (lock) => {
-        await redlock.tryAcquire('secret:4711', 200, {}).catch(() => null);
-        await lock.extend();
-        return lock;
-      },
-    );
-    await rejection(
-      redlock.using('secret:4712', { ttl: 200 }, async (lock) => {
-        for (const node of nodes) node.lose();
-        await aborted(lock.signal);
-      }),
-    );
+    const { ownerId, fencingToken } = await redlock.using('secret:4711', async (lock) => {
+      await redlock.tryAcquire('secret:4711').catch(() => null);
+      await lock.extend();
+      return lock;
+    });
+    await loseLock(redlock, nodes, 'secret:4712');
 
     const told = JSON.stringify(await metrics());
     expect(told).toContain('nestjs_locked.losses');
@@ -245,17 +246,17 @@ describe('metrics', () => {
   });
 
   it('name the class of a resource by the hook, and joined those of several', async () => {
-    const resourceClass = (resource: string) =>
-      resource === 'x' ? undefined : resource.split(':')[0];
+    const resourceClass = (resource: string) => resource.split(' ')[1];
     const { redlock, points } = await startTelemetry({ resourceClass });
 
-    await redlock.using(['sku:1', 'sku:2', 'account:1'], () => 1);
+    await redlock.using(['1 sku', '2 sku', '3 account'], () => 1);
+    await redlock.using(['1 sku', 'x'], () => 1);
     await redlock.using('x', () => 1);
 
     const classes = (await points('nestjs_locked.acquisitions')).map(
       ({ attributes }) => attributes['nestjs_locked.resource.class'],
     );
-    expect(classes).toEqual(['account+sku', undefined]);
+    expect(classes).toEqual(['account+sku', 'sku', undefined]);
   });
 
   it('go on without a class where the hook throws, and say so to the diag logger', async () => {
@@ -369,12 +370,7 @@ describe('spans', () => {
     const nodes = faultyNodes();
     const { redlock, spans } = await startTelemetry({}, nodes);
 
-    await rejection(
-      redlock.using('secret', { ttl: 200 }, async (lock) => {
-        for (const node of nodes) node.lose();
-        await aborted(lock.signal);
-      }),
-    );
+    await loseLock(redlock, nodes, 'secret');
     for (const node of nodes) node.refuse();
     await rejection(redlock.acquire('secret', 10_000, { wait: 0 }));
 
@@ -393,13 +389,7 @@ describe('the guide', () => {
   it('lists every metric with its unit, and no other', async () => {
     const nodes = faultyNodes();
     const { redlock, metrics } = await startTelemetry({}, nodes);
-    await rejection(
-      redlock.using('a', { ttl: 200 }, async (lock) => {
-        await lock.extend();
-        for (const node of nodes) node.lose();
-        await aborted(lock.signal);
-      }),
-    );
+    await loseLock(redlock, nodes, 'a');
 
     const guide = readFileSync(
       join(import.meta.dirname, '../../docs/HEALTH-AND-METRICS.md'),
@@ -439,6 +429,20 @@ describe('RedlockTelemetryModule', () => {
     expect(holds.map(({ attributes }) => attributes['nestjs_locked.outcome'])).toEqual([
       'released',
     ]);
+    expect(await points('nestjs_locked.held')).toEqual([]);
+  });
+
+  it('ends with the application the spans of locks that another one of the process holds on to', async () => {
+    const { module, spans } = await startTelemetry();
+    const other = await startPlain({ imports: [RedlockModule.forRoot(threeNodes(), quick)] });
+    const lock = await other.get(RedlockService).acquire('a');
+
+    const before = spans().map(({ name }) => name);
+    await module.close();
+
+    expect(before).toEqual(['lock acquire']);
+    expect(spans().map(({ name }) => name)).toEqual(['lock acquire', 'lock hold']);
+    expect(lock.isValid).toBe(true);
   });
 
   it.each([
