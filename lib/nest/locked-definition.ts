@@ -1,12 +1,11 @@
 // What one `@Locked` says, checked when the class is defined, so that a mistake ends the start of
 // the application and not a call.
-import { resolveAcquire, resolveOptions } from '../core/options.js';
+import { resolveAcquire, resolveOptions, type UsingOptions } from '../core/options.js';
 import { describe } from '../core/resources.js';
 import { checkBoolean } from './check-boolean.js';
 import { nameResources, originOf, type LockedResource } from './locked-resource.js';
 import { placeOption, type PlacedOptions } from './redlock.service.js';
 import { defaultDomain } from './redlock.tokens.js';
-import type { UsingOptions } from '../core/options.js';
 import type { ReentrantOptions } from './reentry.js';
 
 /** What a method gives instead when others hold its lock. */

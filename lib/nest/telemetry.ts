@@ -9,6 +9,7 @@ import type { LossReason } from '../core/errors.js';
 import type { NodeStatus } from '../core/lock-node.js';
 import type { RedlockObserver, RoundOperation } from '../core/observer.js';
 import type { Milliseconds } from '../core/units.js';
+import { defaultDomain } from './redlock.tokens.js';
 
 /** Published on `nestjs-locked:acquire` for each call that got its lock, or did not. */
 export interface AcquireMessage {
@@ -98,7 +99,7 @@ export const redlockLogger = new Logger('Redlock');
 /** An observer that logs and publishes for the lock domain `redlock`. */
 export function createObserver(redlock: string): RedlockObserver {
   // The usual single domain needs no name in every line.
-  const prefix = redlock === 'default' ? '' : `[${redlock}] `;
+  const prefix = redlock === defaultDomain ? '' : `[${redlock}] `;
   return {
     // Nothing is read or built unless somebody listens: these run on every acquisition.
     acquired(lock, waited, attempts) {

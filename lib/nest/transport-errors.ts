@@ -4,8 +4,7 @@
 // votes tell of other users and of the infrastructure. They stay on the `cause`.
 import { HttpException, type ExecutionContext, type HttpServer } from '@nestjs/common';
 
-import { LockTakenError, RedlockError } from '../core/errors.js';
-import type { RedlockErrorCode } from '../core/errors.js';
+import { LockTakenError, RedlockError, type RedlockErrorCode } from '../core/errors.js';
 
 /** HTTP statuses of lock errors. */
 export interface RedlockHttpStatus {
