@@ -1,19 +1,13 @@
 import { setImmediate } from 'node:timers/promises';
 
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import type { INestApplication } from '@nestjs/common';
-import { Test } from '@nestjs/testing';
 import { MemoryNode } from 'nestjs-locked';
 
-import { AppModule, type AppOptions } from './app.module.js';
+import { startSampleApp } from '../test/support/sample-app.js';
+import type { AppOptions } from './app.module.js';
 import { ReportService } from './report/report.service.js';
 import { MemoryStore } from './store/memory-store.js';
-
-const apps: INestApplication[] = [];
-
-afterEach(async () => {
-  await Promise.all(apps.splice(0).map((app) => app.close()));
-});
 
 interface TestApp {
   readonly app: INestApplication;
@@ -32,13 +26,8 @@ interface Answer {
 async function startApp(options: Partial<AppOptions> = {}): Promise<TestApp> {
   const store = options.store ?? new MemoryStore();
   await store.seed({ 'sku:apple': 100, 'account:alice': 100, 'account:bob': 100 });
-  const module = AppModule.register({ nodes: undefined, isLocked: true, ...options, store });
-  const testing = await Test.createTestingModule({ imports: [module] }).compile();
-  testing.useLogger(false);
-  const app = testing.createNestApplication();
-  apps.push(app);
-  await app.listen(0, '127.0.0.1');
-  const url = await app.getUrl();
+  const world = { nodes: undefined, isLocked: true, ...options, store };
+  const { app, url } = await startSampleApp(world);
   const send = async (method: string, path: string, body?: object): Promise<Answer> => {
     const response = await fetch(url + path, {
       method,

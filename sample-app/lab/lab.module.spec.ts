@@ -2,13 +2,12 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
 
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { INestApplication } from '@nestjs/common';
-import { Test } from '@nestjs/testing';
 import { MemoryNode } from 'nestjs-locked';
 import { lastValueFrom } from 'rxjs';
 
-import { AppModule } from '../app.module.js';
+import { startSampleApp } from '../../test/support/sample-app.js';
 import { MemoryStore } from '../store/memory-store.js';
 import { Feed } from './feed.js';
 import type { Snapshot } from './messages.js';
@@ -23,17 +22,7 @@ describe('the lab', () => {
   beforeEach(async () => {
     const lab = { nodes: undefined, ownNodes: [], storeUrl: undefined };
     const world = { nodes: [new MemoryNode()], store: new MemoryStore(), isLocked: true, lab };
-    const module = await Test.createTestingModule({
-      imports: [AppModule.register(world)],
-    }).compile();
-    module.useLogger(false);
-    app = module.createNestApplication();
-    await app.listen(0, '127.0.0.1');
-    url = await app.getUrl();
-  });
-
-  afterEach(async () => {
-    await app.close();
+    ({ app, url } = await startSampleApp(world));
   });
 
   function post(path: string, body: object = {}, headers: object = {}): Promise<Response> {

@@ -2,32 +2,20 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { afterEach, describe, expect, it } from '@jest/globals';
-import type { INestApplication } from '@nestjs/common';
-import { Test } from '@nestjs/testing';
+import { describe, expect, it } from '@jest/globals';
 import { MemoryNode, RedlockService, type LockNode } from 'nestjs-locked';
 import { parse } from 'yaml';
 
-import { AppModule } from '../app.module.js';
+import { startSampleApp } from '../../test/support/sample-app.js';
 import { MemoryStore } from '../store/memory-store.js';
 
 const folder = import.meta.dirname;
-const apps: INestApplication[] = [];
-
-afterEach(async () => {
-  await Promise.all(apps.splice(0).map((app) => app.close()));
-});
 
 async function startApp(nodes: readonly LockNode[] = [new MemoryNode()]) {
   const store = new MemoryStore();
   await store.seed({ 'sku:apple': 100 });
-  const module = AppModule.register({ nodes, store, isLocked: true });
-  const testing = await Test.createTestingModule({ imports: [module] }).compile();
-  testing.useLogger(false);
-  const app = testing.createNestApplication();
-  apps.push(app);
-  await app.listen(0, '127.0.0.1');
-  return { redlock: app.get(RedlockService), url: await app.getUrl() };
+  const { app, url } = await startSampleApp({ nodes, store, isLocked: true });
+  return { redlock: app.get(RedlockService), url };
 }
 
 /** Votes, but gives no answer to the question how things are. */
