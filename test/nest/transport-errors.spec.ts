@@ -1,7 +1,5 @@
 /* eslint-disable @typescript-eslint/no-unused-vars -- parameters are there for their types */
 // A busy lock is no server error: each transport gets its own kind.
-import type { AddressInfo } from 'node:net';
-
 import { describe, expect, it } from '@jest/globals';
 import {
   Catch,
@@ -17,13 +15,7 @@ import {
   type INestApplication,
 } from '@nestjs/common';
 import { APP_FILTER, ExternalContextCreator } from '@nestjs/core';
-import {
-  BaseRpcExceptionFilter,
-  ClientProxyFactory,
-  MessagePattern,
-  Transport,
-  type MicroserviceOptions,
-} from '@nestjs/microservices';
+import { BaseRpcExceptionFilter, MessagePattern } from '@nestjs/microservices';
 import { WsAdapter } from '@nestjs/platform-ws';
 import { Test } from '@nestjs/testing';
 import { MessageBody, SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
@@ -45,6 +37,7 @@ import { afterTest } from '../support/after-test.js';
 import { Log, startModule, startServer, threeNodes } from './support/applications.js';
 import { faultyNodes } from './support/faulty-nodes.js';
 import { rejection } from './support/events.js';
+import { startTcpService } from './support/tcp-service.js';
 
 const details = {
   resources: ['account:42'],
@@ -255,18 +248,8 @@ describe('over a microservice', () => {
     })
       .setLogger(new Log())
       .compile();
-    const service = module.createNestMicroservice<MicroserviceOptions>({
-      transport: Transport.TCP,
-      options: { port: 0, host: '127.0.0.1' },
-    });
-    await service.listen();
-    afterTest(() => service.close());
-    const { port } = service.unwrap<{ address(): AddressInfo }>().address();
-    const client = ClientProxyFactory.create({
-      transport: Transport.TCP,
-      options: { port, host: '127.0.0.1' },
-    });
-    afterTest(() => void client.close());
+    const { service, client, close } = await startTcpService(module);
+    afterTest(close);
 
     const send = (): Promise<unknown> => lastValueFrom(client.send(pattern, {}));
     expect(await send()).toBe('done');
