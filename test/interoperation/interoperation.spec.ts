@@ -78,6 +78,20 @@ describe.each(installedServers())('on %s', (command) => {
       await lock?.release();
     });
 
+    it('keeps us out by a majority of the nodes, and by a minority does not', async () => {
+      const releaseTwo = await rival.acquire(clients.slice(1), 'majority');
+      const releaseOne = await rival.acquire(clients.slice(2), 'minority');
+
+      const refused = await redlock.tryAcquire(rival.keyOf('majority'));
+      const lock = await redlock.tryAcquire(rival.keyOf('minority'));
+      const refusedToo = await rival.acquire(clients, 'minority');
+      await Promise.all([releaseTwo?.(), releaseOne?.(), refused?.release(), lock?.release()]);
+
+      expect(refused).toBeNull();
+      expect(lock?.resources).toEqual([rival.keyOf('minority')]);
+      expect(refusedToo).toBeNull();
+    });
+
     it('never holds at the same time as we do, however close the race', async () => {
       const winners = { ours: 0, theirs: 0, nobody: 0 };
 
