@@ -69,9 +69,11 @@ export function drawPlan(seed: number): Plan {
   const resources = ['a', 'b', 'c'].slice(0, random.pick([1, 1, 2, 3]));
   const clientCount = random.pick([2, 2, 3, 3, 4]);
   const context = { ttlMax, activeFor, clockSkewMax, driftFactor, guarantee, quarantine };
-  const nodes = Array.from({ length: nodeCount }, () => drawNode(random, context));
-  // Callers that extend at once, and links that break under them: late answers meet extensions.
+  const drawnNodes = Array.from({ length: nodeCount }, () => drawNode(random, context));
+  // Callers that extend at once, a node far away, and links that break: late answers meet
+  // extensions.
   const isHasty = !isLong && random.chance(0.1);
+  const nodes = isHasty ? drawnNodes.map(farIfFirst) : drawnNodes;
   // Of its own stream: links that break under commands, and nothing else that goes wrong.
   const isBreaking = isHasty || (isLong && new Random(seed, 3).chance(0.4));
   const clients = Array.from({ length: clientCount }, (_, index) => ({
@@ -125,6 +127,10 @@ function drawNode(random: Random, context: DrawContext): NodePlan {
     rate: drawRate(random, context),
     distance: random.chance(0.2) ? random.between(3, 20) : 0,
   };
+}
+
+function farIfFirst(node: NodePlan, index: number): NodePlan {
+  return index === 0 ? { ...node, distance: Math.max(8, node.distance) } : node;
 }
 
 function drawGuarantee(random: Random): Guarantee {
