@@ -98,6 +98,11 @@ async function use(server: RedisServer, admin: Redis): Promise<void> {
   const [holder, waiter] = sets.map((nodes) => new Redlock(nodes.nodes, options));
   try {
     const lock = await holder?.acquire('r', 900, { wait: 3_000 });
+    // Of one tick, which is one call.
+    const pair = ['a', 'b'].map(async (resource) => {
+      await (await holder?.acquire(resource, 900))?.release();
+    });
+    await Promise.all(pair);
     // By more than it was given, so that there is something to write.
     await lock?.extend(1_000);
     const waiting = waiter?.acquire('r', 1_000, { wait: 3_000 });

@@ -8,6 +8,7 @@
 // Numbers of microseconds travel and are stored as digits: `tostring` rounds to 14 of them.
 // eslint-disable-next-line no-restricted-imports -- a hash of constants, no randomness
 import { createHash } from 'node:crypto';
+import { RUNS } from './redis-runs.js';
 
 /** A script, and the name under which a server keeps it. */
 export interface RedisScript {
@@ -22,6 +23,7 @@ export interface RedisScript {
  * fence records. `lowestRefused`: the highest token that is too small for all of these records.
  */
 const WORLD = `
+local KEYS, ARGV, redis, tonumber = KEYS, ARGV, redis, tonumber
 local skew = tonumber(ARGV[1]) * 1000
 local retention = ARGV[2]
 local quarantine = tonumber(ARGV[3]) * 1000
@@ -93,6 +95,12 @@ end
 `;
 
 const ACQUIRE = `
+local function refusal(token, low)
+  local proposed = tonumber(token)
+  if proposed <= low then return 'stale' end
+  if proposed > math.max(now + skew, low + 1) then return 'ahead' end
+end
+
 local function acquire(first, count, owner, token, ttl)
   local last, owned = first + count - 1, 0
   for i = first, last do
@@ -105,9 +113,9 @@ local function acquire(first, count, owner, token, ttl)
   end
   if owned == count then return 'granted' end
   if isFenced then
-    local proposed, low = tonumber(token), lowestRefused(last + 1, last + count)
-    if proposed <= low then return 'stale', low end
-    if proposed > math.max(now + skew, low + 1) then return 'ahead', low end
+    local low = lowestRefused(last + 1, last + count)
+    local vote = refusal(token, low)
+    if vote then return vote, low end
   end
   for i = first, last do redis.call('SET', KEYS[i], owner, 'PX', ttl) end
   if isFenced then
@@ -155,13 +163,24 @@ end
  * has been here, and its token is on record.
  */
 const RELEASE = `
+local prefix = string.sub(KEYS[1], 1, -#'redlock:node' - 1)
+local wakePrefix, keyStart = prefix .. 'redlock:wake:', #prefix + 1
+
+local function channelOf(key)
+  return wakePrefix .. string.sub(key, keyStart)
+end
+
+local function tell(channel, subscribed)
+  if subscribed > 0 then redis.pcall('PUBLISH', channel, subscribed) end
+  return subscribed
+end
+
 local function wake(first, last)
-  local prefix, most = string.sub(KEYS[1], 1, -#'redlock:node' - 1), 0
+  local most = 0
   for i = first, last do
-    local channel = prefix .. 'redlock:wake:' .. string.sub(KEYS[i], #prefix + 1)
+    local channel = channelOf(KEYS[i])
     local subscribed = redis.pcall('PUBSUB', 'NUMSUB', channel)[2] or 0
-    if subscribed > 0 then redis.pcall('PUBLISH', channel, subscribed) end
-    most = math.max(most, subscribed)
+    most = math.max(most, tell(channel, subscribed))
   end
   return most
 end
@@ -222,7 +241,7 @@ return {vote, now, listeners}`),
   batch: script(`${WORLD}${CERTIFICATE}${ACQUIRE}${EXTEND}${RELEASE}
 local operations = {acquire = acquire, extend = extend, release = release}
 local uncounted, certificate = readCertificate()
-local answers, answered = {now}, 1
+local answers, answered, step = {now}, 1, isFenced and 2 or 1
 
 local function answer(isDone, vote, figure)
   answered = answered + 1
@@ -230,19 +249,29 @@ local function answer(isDone, vote, figure)
     answers[answered] = {'error', type(vote) == 'table' and vote.err or vote}
     return
   end
-  vote, figure = counted(uncounted, vote, figure)
-  local isPlain = figure == 0 and (vote == 'granted' or vote == 'done')
-  answers[answered] = isPlain and 1 or {vote, figure}
+  if uncounted > 0 then vote, figure = counted(uncounted, vote, figure) end
+  local isPlain = (figure or 0) == 0 and (vote == 'granted' or vote == 'done')
+  answers[answered] = isPlain and 1 or {vote, figure or 0}
 end
-
-local first, step = 2, isFenced and 2 or 1
+${RUNS}
+local first = 2
 local eachOwner = isFenced and '(%S+) (%S+)' or '%S+'
 for i = 5, #ARGV, 4 do
-  local operation, figure, count = operations[ARGV[i]], ARGV[i + 1], tonumber(ARGV[i + 2])
+  local name, figure, count = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2])
+  local owners, tokens, many = {}, {}, 0
   for owner, token in string.gmatch(ARGV[i + 3], eachOwner) do
-    answer(pcall(operation, first, count, owner, token, figure))
-    first = first + count * step
+    many = many + 1
+    owners[many], tokens[many] = owner, token
   end
+  if runs[name] and count == 1 and many > 1 then
+    runs[name](first, owners, tokens, figure)
+  else
+    for n, owner in ipairs(owners) do
+      local at = first + (n - 1) * count * step
+      answer(pcall(operations[name], at, count, owner, tokens[n], figure))
+    end
+  end
+  first = first + many * count * step
 end
 writeCertificate(certificate)
 return answers`),

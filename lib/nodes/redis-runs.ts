@@ -1,0 +1,64 @@
+// Lua of the batch script of redis-scripts.ts: operations that are alike, one lock each, together.
+
+/**
+ * In a batch the calls that its Lua makes cost more than what they do. A run of acquisitions, or of
+ * releases, makes one call where each of them would make its own: to read, to delete, to ask for
+ * subscribers. It does what goes smoothly and is done one after the other to the same effect.
+ * Anything else, and all where MGET is denied, it leaves to the operation, which looks again.
+ * MGET takes a key that is no string for none: hence the NX.
+ * Needs of the batch script: `answer`, `answered`, `answers`, `step`, and the operations.
+ */
+export const RUNS = `
+local function acquireRun(first, owners, tokens, ttl)
+  local found = redis.pcall('MGET', unpack(KEYS, first, first + #owners * step - 1))
+  for n, owner in ipairs(owners) do
+    local place, token = (n - 1) * step, tokens[n]
+    local at, isFree = first + place, found[place + 1] == false
+    if isFree and isFenced then
+      local recorded = tonumber(found[place + 2] or '0')
+      isFree = recorded and not refusal(token, math.max(now - skew, recorded))
+    end
+    local stored = isFree and redis.pcall('SET', KEYS[at], owner, 'PX', ttl, 'NX')
+    if stored and stored.ok then
+      if isFenced then stored = redis.pcall('SET', KEYS[at + 1], token, 'PX', retention) end
+      answer(stored.ok, stored.err or 'granted')
+    else
+      answer(pcall(acquire, at, 1, owner, token, ttl))
+    end
+  end
+end
+
+local function tellAll(keys, places)
+  local channels = {}
+  for n, key in ipairs(keys) do channels[n] = channelOf(key) end
+  local subscribed = redis.pcall('PUBSUB', 'NUMSUB', unpack(channels))
+  for n, place in ipairs(places) do
+    local listeners = subscribed[2 * n] or 0
+    if listeners > 0 then answers[place] = {'done', tell(channels[n], listeners)} end
+  end
+end
+
+local function releaseRun(first, owners, tokens, wakes)
+  local keys, deleted, places, count = {}, {}, {}, 0
+  for n = 1, #owners do keys[n] = KEYS[first + (n - 1) * step] end
+  local holders = redis.pcall('MGET', unpack(keys))
+  for n, key in ipairs(keys) do
+    if holders[n] == owners[n] then
+      answer(true, 'done')
+      count = count + 1
+      deleted[count], places[count] = key, answered
+    else
+      answer(pcall(release, first + (n - 1) * step, 1, owners[n], tokens[n], wakes))
+    end
+  end
+  if count == 0 then return end
+  local outcome = redis.pcall('DEL', unpack(deleted))
+  if type(outcome) == 'table' then
+    for _, place in ipairs(places) do answers[place] = {'error', outcome.err} end
+  elseif wakes == '1' then
+    tellAll(deleted, places)
+  end
+end
+
+local runs = {acquire = acquireRun, release = releaseRun}
+`;

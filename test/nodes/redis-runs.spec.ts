@@ -1,0 +1,176 @@
+// A batch does together what is alike: to the same effect as one operation after the other.
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+
+import {
+  batchArguments,
+  ownerArguments,
+  type BatchedOperation,
+} from '../../lib/nodes/redis-script-arguments.js';
+import { scripts } from '../../lib/nodes/redis-scripts.js';
+import type { World } from '../../lib/core/lock-node.js';
+import { requestFor, worldOf } from '../support/node-harness.js';
+import { startRedisServer, type RedisServer } from '../support/redis-servers.js';
+import { Random } from '../simulation/random.js';
+
+let server: RedisServer;
+let client: Redis;
+let ear: Redis;
+
+beforeAll(async () => {
+  server = await startRedisServer();
+  client = new Redis(server.url);
+  ear = new Redis(server.url);
+  await ear.subscribe('one:redlock:wake:b', 'many:redlock:wake:b');
+});
+
+beforeEach(async () => {
+  await client.flushall();
+  // No lock, but in a lock's place.
+  for (const prefix of ['one:', 'many:']) await client.lpush(`${prefix}list`, 'element');
+});
+
+afterAll(async () => {
+  client.disconnect();
+  ear.disconnect();
+  await server.stop();
+});
+
+describe.each([
+  ['with fencing', true],
+  ['without fencing', false],
+])('a batch, %s', (_, fencing) => {
+  it('answers and stores what its operations would one by one', async () => {
+    const random = new Random(fencing ? 3 : 4, 1);
+    const seen = new Set<string>();
+
+    for (let round = 0; round < 300; round += 1) {
+      const draw = drawBatch(random, fencing);
+      const single = await oneByOne(draw(worldOf({ fencing, keyPrefix: 'one:' })));
+      const together = await asBatch(draw(worldOf({ fencing, keyPrefix: 'many:' })));
+
+      expect(together).toEqual(single);
+      expect(await dataBelow('many:')).toEqual(await dataBelow('one:'));
+      for (const answer of single) seen.add(answer);
+    }
+
+    const always = ['done 0', 'done 1', 'error WRONGTYPE', 'granted', 'revoked', 'taken'];
+    expect([...seen].sort()).toEqual([...always, ...(fencing ? ['ahead', 'stale'] : [])].sort());
+  });
+});
+
+describe('a user without the right to MGET', () => {
+  it('gets the same, by one call for each lock', async () => {
+    const rights = ['~*', '&*', '+@all', '-mget'];
+    await client.call('ACL', ['SETUSER', 'slow', 'reset', 'on', '>secret', ...rights]);
+    const slow = new Redis(server.url.replace('//', '//slow:secret@'));
+    const world = worldOf({ keyPrefix: 'many:' });
+    const requests = ['a', 'b', 'c'].map((resource) =>
+      requestFor({ world, resources: [resource] }),
+    );
+    const acquire = requests.map((request) => ({ name: 'acquire', request }) as const);
+    const release = requests.map(
+      (request) => ({ name: 'release', request: { ...request, wakes: true } }) as const,
+    );
+
+    const answers = await asBatch([...acquire, ...release], slow);
+
+    expect(answers).toEqual(['granted', 'granted', 'granted', 'done 0', 'done 1', 'done 0']);
+    slow.disconnect();
+  });
+});
+
+describe('deletions that are refused', () => {
+  it('are errors of the releases that asked for them', async () => {
+    const world = worldOf({ keyPrefix: 'many:' });
+    const request = requestFor({ world, resources: ['a'] });
+    const release = { name: 'release', request: { ...request, wakes: false } } as const;
+    await asBatch([{ name: 'acquire', request }]);
+    await client.replicaof('127.0.0.1', 1);
+
+    const answers = await asBatch([release, release]);
+
+    await client.replicaof('NO', 'ONE');
+    expect(answers).toEqual(['error READONLY', 'error READONLY']);
+  });
+});
+
+type Draw = (world: World) => BatchedOperation[];
+
+/** Operations on few locks by few owners, many of them alike; the same in each world. */
+function drawBatch(random: Random, fencing: boolean): Draw {
+  const owners = ['first', 'second', 'third'];
+  let kind: BatchedOperation['name'] = 'acquire';
+  const drawn = Array.from({ length: random.integer(2, 12) }, () => {
+    if (random.chance(0.3)) kind = random.pick(['acquire', 'extend', 'release']);
+    const several = random.pick([
+      ['a', 'b'],
+      ['b', 'c'],
+      ['a', 'list'],
+    ] as const);
+    const one = [random.pick(['a', 'b', 'c', 'c', 'list'])];
+    const token = Math.floor((Date.now() + random.integer(-3, 3) * 800) * 1_000);
+    return {
+      name: kind,
+      resources: random.chance(0.15) ? [...several] : one,
+      ownerId: random.pick(owners),
+      token: fencing ? token + random.integer(0, 2) : 0,
+      wakes: random.chance(0.7),
+    };
+  });
+  // A node sends a release once, until it is answered.
+  const isFirst = ({ name, ownerId, resources }: (typeof drawn)[number], index: number): boolean =>
+    name !== 'release' ||
+    drawn.findIndex(
+      (other) =>
+        other.name === name &&
+        other.ownerId === ownerId &&
+        other.resources.some((resource) => resources.includes(resource)),
+    ) === index;
+  return (world) =>
+    drawn.filter(isFirst).map(({ name, wakes, ...own }): BatchedOperation => {
+      const request = requestFor({ world, ttl: 60_000, ...own });
+      return name === 'release' ? { name, request: { ...request, wakes } } : { name, request };
+    });
+}
+
+async function oneByOne(operations: readonly BatchedOperation[]): Promise<string[]> {
+  const answers: string[] = [];
+  for (const operation of operations) {
+    const args = ownerArguments(operation, false);
+    try {
+      const reply = await client.call('eval', [scripts[operation.name].text, ...args]);
+      const [vote, , figure] = reply as [string, number, number];
+      answers.push(readable(vote, figure));
+    } catch (error) {
+      answers.push(readable('error', (error as Error).message));
+    }
+  }
+  return answers;
+}
+
+async function asBatch(
+  operations: readonly BatchedOperation[],
+  on: Redis = client,
+): Promise<string[]> {
+  const world = operations[0]?.request.world ?? worldOf();
+  const args = batchArguments(world, operations, false);
+  const [, ...answers] = (await on.call('eval', [scripts.batch.text, ...args])) as unknown[];
+  return answers.map((answer, index) => {
+    if (answer === 1) return operations[index]?.name === 'release' ? 'done 0' : 'granted';
+    const [vote, figure] = answer as [string, unknown];
+    return readable(vote, figure);
+  });
+}
+
+// Without times, which differ from call to call.
+function readable(vote: string, figure: unknown): string {
+  if (vote === 'done') return `done ${String(figure)}`;
+  return vote === 'error' ? `error ${/^[A-Z]+/.exec(String(figure))?.[0]}` : vote;
+}
+
+async function dataBelow(prefix: string): Promise<Record<string, unknown>> {
+  const keys = (await client.keys(`${prefix}*`)).filter((key) => !key.endsWith(':list')).sort();
+  const values = keys.length === 0 ? [] : await client.mget(keys);
+  return Object.fromEntries(keys.map((key, index) => [key.slice(prefix.length), values[index]]));
+}
