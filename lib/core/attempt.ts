@@ -125,6 +125,7 @@ export class Attempt {
     const { environment, observer } = this.#ensemble;
     const duration = environment.now() - this.#terms.startedAt;
     observer.roundDecided('acquire', this.#request.resources, duration, isGranted);
+    if (isGranted || verdict === 'stale') this.#tokens.roundTook(duration);
     if (!isGranted) this.#fail(verdict);
     else if (this.#isInTime()) this.#win();
     else this.#fail('expired');

@@ -1,34 +1,57 @@
 // Proposes fencing tokens. Only the nodes decide: a proposal is a guess that most of them will
 // find above every token that they have accepted and within their clocks' window.
+import type { Ensemble } from './ensemble.js';
 import type { Environment } from './environment.js';
-import type { Microseconds } from './units.js';
+import type { LockNode } from './lock-node.js';
+import type { Microseconds, Milliseconds } from './units.js';
 
 const MICROSECONDS = 1_000;
+
+/** How soon a long round is forgotten: by this share of what it took longer, with each round. */
+const FORGETTING = 1 / 32;
 
 /** Source of one process's token proposals, in microseconds since 1970. */
 export class TokenSource {
   readonly #environment: Environment;
+  readonly #nodes: readonly LockNode[];
+  readonly #leadMax: Microseconds;
   readonly #offsets: (Microseconds | null)[];
   /** What each node's clock showed when it was last heard. */
   readonly #heard: Microseconds[] = [];
   /** The median of the offsets; null until it is wanted again. */
   #offset: Microseconds | null = null;
+  /** How much later than now a proposal of now arrives at a quorum of the nodes. */
+  #lead: Microseconds = 0;
   #previous: Microseconds = 0;
 
-  constructor(environment: Environment, nodeCount: number) {
+  constructor({ environment, nodes, options }: Ensemble) {
     this.#environment = environment;
-    this.#offsets = Array.from({ length: nodeCount }, () => null);
+    this.#nodes = nodes;
+    this.#leadMax = (options.world.clockSkewMax * MICROSECONDS) / 2;
+    this.#offsets = nodes.map(() => null);
   }
 
   /**
-   * The next proposal: the nodes' time as far as known, above this source's earlier proposals
-   * and above `low`, the highest bound that a node has refused a proposal with.
+   * The next proposal: the nodes' time, as far as known, when it arrives there; above this
+   * source's earlier proposals and above `low`, the highest bound that a node has refused a
+   * proposal with. Aimed at the time when it is sent, clients far away would find that those near
+   * have had higher tokens meanwhile, every time.
    */
   propose(low: Microseconds): Microseconds {
     this.#offset ??= this.#medianOffset();
-    const nodeTime = Math.floor(this.#environment.wallClock() * MICROSECONDS) + this.#offset;
-    this.#previous = Math.max(nodeTime, low + 1, this.#previous + 1);
+    const now = this.#environment.wallClock() * MICROSECONDS;
+    const arrival = Math.floor(now + this.#offset + this.#lead);
+    this.#previous = Math.max(arrival, low + 1, this.#previous + 1);
     return this.#previous;
+  }
+
+  /**
+   * Takes note of how long a round took that a quorum of nodes decided. An offset is too small by
+   * the way of the answer: with the whole round added, a proposal is aimed at its arrival.
+   */
+  roundTook(duration: Milliseconds): void {
+    const lead = Math.min(duration * MICROSECONDS, this.#leadMax);
+    this.#lead = Math.max(lead, this.#lead + (lead - this.#lead) * FORGETTING);
   }
 
   /** Takes note of a node's clock, so that a client with a wrong wall clock gets locks too. */
@@ -50,13 +73,19 @@ export class TokenSource {
   }
 
   /** Each node's clock minus the own wall clock, in ms, as last heard; null before that. */
-  offsets(): readonly (number | null)[] {
-    return this.#offsets.map((offset) => offset && offset / MICROSECONDS);
+  offsets(): readonly (Milliseconds | null)[] {
+    return this.#nodes.map((node, index) => {
+      const offset = this.#offsets[index] ?? null;
+      // Heard when it was connected, where no lock was asked for yet.
+      return offset === null ? node.status().clockOffset : offset / MICROSECONDS;
+    });
   }
 
   // The median: a minority of nodes with wrong clocks does not lead the proposals astray.
   #medianOffset(): Microseconds {
-    const known = this.#offsets.filter((offset) => offset !== null).sort((a, b) => a - b);
-    return known[Math.floor((known.length - 1) / 2)] ?? 0;
+    const known = this.offsets()
+      .filter((offset) => offset !== null)
+      .sort((a, b) => a - b);
+    return (known[Math.floor((known.length - 1) / 2)] ?? 0) * MICROSECONDS;
   }
 }

@@ -71,7 +71,7 @@ export class Redlock {
     };
     this.#context = {
       ...ensemble,
-      tokens: new TokenSource(environment, nodes.length),
+      tokens: new TokenSource(ensemble),
       waitingRoom: new WaitingRoom(ensemble),
       nextOwnerId: () => `${process}:${(owners += 1).toString(36)}`,
     };

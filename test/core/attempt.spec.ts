@@ -57,7 +57,7 @@ function prepare(nodeCount: number): Trial {
     environment,
     observer: silentObserver,
   };
-  const tokens = new TokenSource(environment, nodeCount);
+  const tokens = new TokenSource(ensemble);
   const request = {
     world: options.world,
     resources: ['r'],
@@ -261,5 +261,164 @@ describe('after a failed attempt', () => {
 
     // Two are enough to decide: the third had not said so yet.
     expect(trial.nodes.map((node) => node.count('release'))).toEqual([0, 0, 1]);
+  });
+});
+
+describe('an answer that arrives twice', () => {
+  it('counts once: one grant of three nodes is no quorum', async () => {
+    const trial = prepare(3);
+    trial.nodes[0]?.fail('answerDoubled', 'acquire');
+    trial.nodes[1]?.hang();
+    trial.nodes[2]?.hang();
+
+    trial.attempt.start(timeout);
+    await trial.environment.advance(timeout);
+
+    expect(trial.result()?.verdict).toBe('noQuorum');
+  });
+});
+
+describe('an attempt', () => {
+  it('that is cancelled leaves no key', async () => {
+    const trial = prepare(3);
+    for (const node of trial.nodes) node.delay({ request: 5, answer: 5 });
+    trial.attempt.start(timeout);
+    await trial.environment.advance(7);
+
+    trial.attempt.cancel();
+    await trial.environment.advance(20);
+
+    expect(trial.result()?.verdict).toBe('cancelled');
+    expect(await trial.owners()).toEqual([null, null, null]);
+    expect(trial.environment.pendingTimers).toBe(0);
+  });
+
+  it('that has settled is not touched by a cancellation', async () => {
+    const won = prepare(3);
+    won.attempt.start(timeout);
+    await won.environment.settle();
+    const lost = prepare(3);
+    for (const node of lost.nodes) node.refuse();
+    lost.attempt.start(timeout);
+    await lost.environment.settle();
+
+    won.attempt.cancel();
+    lost.attempt.cancel();
+
+    expect(won.onSettled).toHaveBeenCalledTimes(1);
+    expect(won.result()?.verdict).toBe('granted');
+    expect(await won.owners()).toEqual([ownerId, ownerId, ownerId]);
+    expect(lost.onSettled).toHaveBeenCalledTimes(1);
+    expect(lost.result()?.verdict).toBe('noQuorum');
+  });
+
+  it('tells what each node had said when it failed', async () => {
+    const trial = prepare(3);
+    trial.nodes[0]?.fail('misconfigured', 'acquire');
+    trial.nodes[1]?.fail('misconfigured', 'acquire');
+    trial.nodes[2]?.hang();
+
+    trial.attempt.start(timeout);
+    await trial.environment.settle();
+
+    const result = trial.result();
+    expect(result).toMatchObject({
+      verdict: 'misconfigured',
+      answers: [
+        { vote: 'failed', isMisconfiguration: true },
+        { vote: 'failed', isMisconfiguration: true },
+        null,
+      ],
+    });
+  });
+});
+
+describe('an attempt with a tie-breaker', () => {
+  const counts = (trial: Trial): number[] => trial.nodes.map((node) => node.count('acquire'));
+
+  it('asks that node alone, and gives up when it is taken', async () => {
+    const trial = prepare(3);
+    trial.nodes[1]?.occupy('r', 60_000);
+
+    trial.attempt.start(timeout, 1);
+    await trial.environment.settle();
+
+    expect(trial.result()?.verdict).toBe('taken');
+    expect(counts(trial)).toEqual([0, 1, 0]);
+    expect(trial.nodes.map((node) => node.count('release'))).toEqual([0, 1, 0]);
+    expect(trial.environment.pendingTimers).toBe(0);
+  });
+
+  it('asks the others when that node has granted, and is won by a quorum', async () => {
+    const trial = prepare(3);
+
+    trial.attempt.start(timeout, 1);
+    const countsAtFirst = counts(trial);
+    await trial.environment.settle();
+
+    expect(countsAtFirst).toEqual([0, 1, 0]);
+    expect(trial.result()?.verdict).toBe('granted');
+    expect(await trial.owners()).toEqual([ownerId, ownerId, ownerId]);
+  });
+
+  it.each(['is down', 'is quarantined', 'is stale'] as const)(
+    'asks the others when that node %s: it breaks no tie',
+    async (behaviour) => {
+      const trial = prepare(3);
+      const [first] = trial.nodes;
+      if (first !== undefined) arrange(trial, first, behaviour);
+
+      trial.attempt.start(timeout, 0);
+      await trial.environment.settle();
+
+      expect(counts(trial)).toEqual([1, 1, 1]);
+      expect(trial.result()?.verdict).toBe('granted');
+    },
+  );
+
+  it('ends at its timeout when that node is silent, and is undone there when it speaks', async () => {
+    const trial = prepare(3);
+    trial.nodes[0]?.hang();
+
+    trial.attempt.start(timeout, 0);
+    await trial.environment.advance(timeout);
+    const result = trial.result();
+    trial.nodes[0]?.heal();
+    await trial.environment.settle();
+
+    expect(result?.verdict).toBe('noQuorum');
+    expect(counts(trial)).toEqual([1, 0, 0]);
+    expect(await trial.owners()).toEqual([null, null, null]);
+  });
+
+  it('counts the validity from before it asked that node', async () => {
+    const trial = prepare(3);
+    for (const node of trial.nodes) node.delay({ request: 50, answer: 50 });
+
+    trial.attempt.start(timeout, 0);
+    await trial.environment.advance(250);
+
+    const result = trial.result();
+    const remaining = result?.verdict === 'granted' ? result.holding.remaining() : 0;
+    expect(remaining).toBeCloseTo(ttl * 0.99 - 2 - 250, 6);
+  });
+});
+
+describe('the undo of an attempt', () => {
+  it.each([
+    ['of a split vote tells those who wait', 'taken', true],
+    ['that too few nodes answered tells nobody: its own process would hear it', 'down', false],
+  ])('%s', async (_, kind, wakes) => {
+    const trial = prepare(3);
+    for (const node of trial.nodes.slice(1)) {
+      if (kind === 'taken') node.occupy('r', 60_000);
+      else node.refuse('acquire');
+    }
+
+    trial.attempt.start(timeout);
+    await trial.environment.settle();
+
+    const undo = trial.nodes[0]?.calls.find(({ operation }) => operation === 'release');
+    expect(undo?.request).toMatchObject({ wakes });
   });
 });

@@ -2,8 +2,14 @@ import { describe, expect, it } from '@jest/globals';
 
 import { NoQuorumError } from '../../lib/core/errors.js';
 import { TokenSource } from '../../lib/core/fencing.js';
+import { silentObserver } from '../../lib/core/observer.js';
+import { resolveOptions } from '../../lib/core/options.js';
+import { majorityOf } from '../../lib/core/quorum.js';
 import { Redlock } from '../../lib/core/redlock.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
+import { TestNode } from '../support/test-node.js';
+import { FaultyNode } from '../../lib/testing/faulty-node.js';
+import type { LockNode } from '../../lib/core/lock-node.js';
 import { expectInstance, setScene } from './scene.js';
 
 const ttl = 10_000;
@@ -11,9 +17,23 @@ const minute = 60_000;
 const micro = 1_000;
 
 describe('the proposal of a token', () => {
-  const setUp = (nodeCount = 3) => {
+  /** Nodes that have told of their clocks, in ms from the own one, when they were connected. */
+  const setUp = (clockOffsets: readonly (number | null)[] = [null, null, null]) => {
     const environment = new SimulatedEnvironment({ wallClock: 5_000_000.5 });
-    return { environment, tokens: new TokenSource(environment, nodeCount) };
+    const nodes = clockOffsets.map((clockOffset, index): LockNode => {
+      const node = new TestNode(environment, `node-${index}`);
+      return Object.create(node, {
+        status: { value: () => ({ ...node.status(), clockOffset }) },
+      }) as LockNode;
+    });
+    const tokens = new TokenSource({
+      nodes,
+      environment,
+      quorum: majorityOf(nodes.length),
+      options: resolveOptions({}, nodes.length),
+      observer: silentObserver,
+    });
+    return { environment, tokens };
   };
 
   it('is the wall clock in whole microseconds while nothing is known of the nodes', () => {
@@ -40,7 +60,7 @@ describe('the proposal of a token', () => {
   });
 
   it('follows the clock of the nodes', () => {
-    const { environment, tokens } = setUp(1);
+    const { environment, tokens } = setUp([null]);
 
     tokens.learn(0, environment.wallClock() * micro + 7_000);
 
@@ -59,6 +79,35 @@ describe('the proposal of a token', () => {
     expect(tokens.propose(0)).toBe(5_000_003_500);
   });
 
+  it('follows the clocks that the nodes told of when they were connected', () => {
+    const { environment, tokens } = setUp([7, null, 7]);
+
+    const first = tokens.propose(0);
+    tokens.learn(0, environment.wallClock() * micro + 9_000);
+
+    expect(first).toBe(5_000_007_500);
+    expect(tokens.offsets()).toEqual([9, null, 7]);
+  });
+
+  it('is aimed at when it arrives: later by what the longest of the last rounds took', () => {
+    const { tokens } = setUp();
+
+    tokens.roundTook(20);
+    tokens.roundTook(100);
+    tokens.roundTook(20);
+
+    // The longest is forgotten by a thirty-second of the difference.
+    expect(tokens.propose(0)).toBe(5_000_000_500 + 97_500);
+  });
+
+  it('is aimed at no more than half of the skew that clocks are allowed', () => {
+    const { tokens } = setUp();
+
+    tokens.roundTook(30_000);
+
+    expect(tokens.propose(0)).toBe(5_000_000_500 + 1_000_000);
+  });
+
   it('that was far ahead of the nodes is forgotten', () => {
     const { tokens } = setUp();
     tokens.propose(9_000_000_000);
@@ -69,7 +118,7 @@ describe('the proposal of a token', () => {
   });
 
   it('knows no offset of a node that has not answered, and zero where there is none', () => {
-    const { environment, tokens } = setUp(2);
+    const { environment, tokens } = setUp([null, null]);
 
     tokens.learn(1, environment.wallClock() * micro);
 
@@ -104,6 +153,34 @@ describe('fencing tokens', () => {
 
     expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
     expect(nodes.length).toBe(3);
+  });
+
+  it('are had by a client far away, of a resource that one nearby takes all the time', async () => {
+    const { environment, nodes, redlock, until } = setScene();
+    const farNodes = nodes.map((node) => {
+      const far = new FaultyNode({ node, environment });
+      far.delay({ request: 50, answer: 50 });
+      return far;
+    });
+    const far = new Redlock(farNodes, {}, { environment });
+    const neighbour = { isBusy: true };
+    const hurry = async (): Promise<void> => {
+      while (neighbour.isBusy) {
+        await (await redlock.acquire('r', ttl)).release();
+        await new Promise<void>((resolve) => void environment.startTimer(1, resolve, true));
+      }
+    };
+    const hurrying = hurry();
+
+    for (let call = 0; call < 20; call += 1) {
+      const lock = await until(far.acquire('r', ttl));
+      await until(lock.release());
+    }
+    neighbour.isBusy = false;
+    await until(hurrying);
+
+    // The first is refused as stale until it is known how far away the nodes are.
+    expect(farNodes[0]?.count('acquire')).toBeLessThanOrEqual(25);
   });
 
   it('are not asked for where fencing is off', async () => {
@@ -256,6 +333,8 @@ describe('nodes whose clocks differ', () => {
   it('and of which one has never answered are told with a question mark', async () => {
     const { redlock, node, rejection } = setScene({ clockOffsets: [0, 10_000, 0] });
     node(2).refuse();
+    const status = { ...node(2).status(), clockOffset: null };
+    Object.defineProperty(node(2), 'status', { value: () => status });
 
     const error = expectInstance(
       await rejection(redlock.acquire('r', ttl, { wait: 0 })),

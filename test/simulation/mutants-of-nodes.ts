@@ -58,7 +58,7 @@ export const mutantsOfNodes: readonly Mutant[] = [
     name: 'token by the wall clock alone',
     rule: '8: P follows the nodes and the last tokens',
     patches: [
-      core('fencing', 'Math.max(nodeTime, low + 1, this.#previous + 1)', 'nodeTime - this.#offset'),
+      core('fencing', 'Math.max(arrival, low + 1, this.#previous + 1)', 'Math.floor(now)'),
     ],
   },
   {
@@ -104,6 +104,11 @@ export const mutantsOfNodes: readonly Mutant[] = [
     patches: [
       script('if (this.#canStore(moment)) this.#record(world, resources, token, moment);', ''),
     ],
+  },
+  {
+    name: 'an extension lowers a fence record',
+    rule: '8: a key that is created again raises F_r likewise',
+    patches: [script('if (token > recorded) this.#record', 'void recorded;\n    this.#record')],
   },
   {
     name: 'fence record kept too briefly',
