@@ -1,0 +1,168 @@
+// Who gets a lock of a hot set: clients near and far, with clocks that are right and wrong.
+import { pause } from '../measure/pause.js';
+import { ScriptNode } from './script-node.js';
+import type { Form } from './forms.js';
+
+/**
+ * How clients choose P beyond PROTOCOL.md section 8 (`sent`): `arrival` adds by how much a node's
+ * clock had passed the last proposals when they arrived; and after `stale` a fiftieth of that.
+ */
+export type Aim = 'sent' | 'arrival';
+
+export interface ClientClass {
+  readonly name: string;
+  readonly callers: number;
+  /** ms */
+  readonly roundTrip: number;
+  /** By how much the wall clock is ahead, in ms. */
+  readonly skew: number;
+  /** Whether it now and then starts anew, knowing nothing of the nodes' clocks. */
+  readonly restarts: boolean;
+}
+
+/** What one class of clients came to. */
+export interface Share {
+  readonly name: string;
+  acquisitions: number;
+  attempts: number;
+  stale: number;
+  /** Tokens minus the node's time when granted, in ms. */
+  readonly leads: number[];
+}
+
+interface Outcome {
+  readonly vote: 'granted' | 'taken' | 'stale';
+  readonly low: number;
+  readonly isAhead: boolean;
+}
+
+const RESOURCES = 64;
+const QUORUM = 2;
+const STALE_RETRIES_MAX = 3;
+let owners = 0;
+
+/** Lets all classes compete for `seconds`. */
+export async function measureShares(
+  ports: readonly number[],
+  form: Form,
+  aim: Aim,
+  classes: readonly ClientClass[],
+  seconds: number,
+): Promise<Share[]> {
+  const clients = await Promise.all(
+    classes.map(async (own) => {
+      const connecting = ports.map((port) => ScriptNode.connect(port, form, own.roundTrip / 2));
+      return new Client(await Promise.all(connecting), own, aim);
+    }),
+  );
+  await Promise.all(clients[0]?.nodes.map((node) => node.ask(['FLUSHALL'])) ?? []);
+  const endsAt = performance.now() + seconds * 1_000;
+  await Promise.all(clients.map((client) => client.run(endsAt)));
+  await Promise.all(clients.flatMap(({ nodes }) => nodes.map((node) => node.close())));
+  return clients.map(({ share }) => share);
+}
+
+class Client {
+  readonly share: Share;
+  #offsets: number[] = [];
+  #lateness: number[] = [];
+  #previous = 0;
+
+  constructor(
+    readonly nodes: readonly ScriptNode[],
+    private readonly own: ClientClass,
+    private readonly aim: Aim,
+  ) {
+    this.share = { name: own.name, acquisitions: 0, attempts: 0, stale: 0, leads: [] };
+  }
+
+  async run(endsAt: number): Promise<void> {
+    const callers = Array.from({ length: this.own.callers }, async () => {
+      while (performance.now() < endsAt) {
+        const resource = `hot:${Math.floor(Math.random() * RESOURCES)}`;
+        if (this.own.restarts && Math.random() < 0.02) this.#forgetAll();
+        while (performance.now() < endsAt && !(await this.#tryOnce(resource))) {
+          await pause(5 + Math.random() * 10);
+        }
+        await pause(2);
+      }
+    });
+    await Promise.all(callers);
+  }
+
+  async #tryOnce(resource: string): Promise<boolean> {
+    let low = 0;
+    for (let retries = 0; ; retries += 1) {
+      const outcome = await this.#attempt(resource, low);
+      if (outcome.vote === 'granted') this.share.acquisitions += 1;
+      if (outcome.vote !== 'stale') return outcome.vote === 'granted';
+      this.share.stale += 1;
+      if (retries === STALE_RETRIES_MAX) return false;
+      low = Math.max(low, outcome.low);
+      if (outcome.isAhead) this.#previous = 0;
+    }
+  }
+
+  #attempt(resource: string, low: number): Promise<Outcome> {
+    const aimedAt = this.#nodeTime();
+    const token = this.#propose(aimedAt, low);
+    const own = { resource, owner: `owner:${(owners += 1)}`, token };
+    const count = { granted: 0, taken: 0, answered: 0, low: 0 };
+    let isAhead = false;
+    let isSettled = false;
+    this.share.attempts += 1;
+    return new Promise((resolve) => {
+      const settle = (vote: Outcome['vote']): void => {
+        isSettled = true;
+        const onAnswer = (): void => undefined;
+        for (const node of this.nodes) node.add({ name: 'release', ...own, onAnswer });
+        resolve({ vote, low: count.low, isAhead });
+      };
+      const onAnswer = (index: number, vote: string, figure: number, now: number): void => {
+        count.answered += 1;
+        this.#learn(index, now, aimedAt);
+        if (vote === 'granted') {
+          count.granted += 1;
+          this.share.leads.push((token - now) / 1_000);
+        } else if (vote === 'taken') count.taken += 1;
+        else count.low = Math.max(count.low, figure);
+        isAhead ||= vote === 'ahead';
+        if (isSettled) return;
+        const isOver = count.granted + this.nodes.length - count.answered < QUORUM;
+        if (count.granted === QUORUM) settle('granted');
+        else if (isOver) settle(count.taken >= QUORUM || count.low === 0 ? 'taken' : 'stale');
+      };
+      this.nodes.forEach((node, index) => {
+        const onReply = onAnswer.bind(null, index);
+        node.add({ name: 'acquire', ...own, onAnswer: onReply });
+      });
+    });
+  }
+
+  #propose(aimedAt: number, low: number): number {
+    const lag = this.aim === 'arrival' ? Math.max(0, ...this.#lateness) : 0;
+    const above = low === 0 ? 0 : low + 1 + Math.floor(lag / 50);
+    this.#previous = Math.max(aimedAt + lag, above, this.#previous + 1);
+    return this.#previous;
+  }
+
+  #learn(index: number, now: number, aimedAt: number): void {
+    this.#offsets[index] = now - this.#wallClock();
+    this.#lateness = [...this.#lateness.slice(-31), now - aimedAt];
+  }
+
+  #forgetAll(): void {
+    this.#offsets = [];
+    this.#lateness = [];
+    this.#previous = 0;
+  }
+
+  #nodeTime(): number {
+    const known = Object.values(this.#offsets).sort((a, b) => a - b);
+    return this.#wallClock() + (known[Math.floor((known.length - 1) / 2)] ?? 0);
+  }
+
+  #wallClock(): number {
+    return Math.floor((performance.timeOrigin + performance.now() + this.own.skew) * 1_000);
+  }
+}

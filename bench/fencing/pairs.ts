@@ -1,0 +1,110 @@
+// What a form costs: callers who acquire and release, nobody in another's way.
+import { pause } from '../measure/pause.js';
+import { SKEW, ScriptNode } from './script-node.js';
+import type { Form } from './forms.js';
+
+/** Of one round. */
+export interface Cost {
+  readonly pairsPerSecond: number;
+  /** CPU of one server, in µs per pair. */
+  readonly serverCpu: number;
+  /** This process's CPU, in µs per pair. */
+  readonly clientCpu: number;
+  /** Commands of one server per pair, those of scripts included. */
+  readonly commands: number;
+}
+
+const CALLERS = 512;
+const QUORUM = 2;
+const FRESH = 20_000;
+
+/** Measures for `seconds` over three servers. */
+export async function measureCost(
+  ports: readonly number[],
+  form: Form,
+  seconds: number,
+): Promise<Cost> {
+  const nodes = await connected(ports, form);
+  const [before, ownBefore] = [await readServers(nodes), process.cpuUsage()];
+  const startedAt = performance.now();
+  const endsAt = startedAt + seconds * 1_000;
+  let pairs = 0;
+  const callers = Array.from({ length: CALLERS }, async (_, caller) => {
+    while (performance.now() < endsAt) {
+      await makePair(nodes, `caller:${caller}`);
+      pairs += 1;
+    }
+  });
+  await Promise.all(callers);
+  const duration = performance.now() - startedAt;
+  const { user, system } = process.cpuUsage(ownBefore);
+  await pause(20);
+  const after = await readServers(nodes);
+  for (const node of nodes) await node.close();
+  return {
+    pairsPerSecond: (pairs / duration) * 1_000,
+    serverCpu: (after.cpu - before.cpu) / nodes.length / pairs,
+    clientCpu: (user + system) / pairs,
+    commands: (after.commands - before.commands) / nodes.length / pairs,
+  };
+}
+
+/** Bytes that a server keeps of a resource that was locked once and released. */
+export async function measureMemory(ports: readonly number[], form: Form): Promise<number> {
+  const nodes = await connected(ports.slice(0, 1), form);
+  const read = async (): Promise<number> => (await nodes[0]?.info('memory', 'used_memory')) ?? 0;
+  const before = await read();
+  for (let from = 0; from < FRESH; from += 500) {
+    const fresh = Array.from({ length: 500 }, (_, index) => `fresh:${from + index}`);
+    await Promise.all(fresh.map((resource) => makePair(nodes, resource)));
+  }
+  const after = await read();
+  for (const node of nodes) await node.close();
+  return (after - before) / FRESH;
+}
+
+async function connected(ports: readonly number[], form: Form): Promise<ScriptNode[]> {
+  const nodes = await Promise.all(ports.map((port) => ScriptNode.connect(port, form)));
+  for (const node of nodes) await node.ask(['FLUSHALL']);
+  return nodes;
+}
+
+let tokenBefore = 0;
+let owners = 0;
+
+async function makePair(nodes: readonly ScriptNode[], resource: string): Promise<void> {
+  const now = (performance.timeOrigin + performance.now()) * 1_000;
+  tokenBefore = Math.max(tokenBefore + 1, Math.floor(now));
+  const own = { resource, owner: `0123456789abcdef:${(owners += 1)}`, token: tokenBefore };
+  await askQuorum(nodes, { name: 'acquire', ...own }, 'granted');
+  await askQuorum(nodes, { name: 'release', ...own }, 'done');
+}
+
+function askQuorum(
+  nodes: readonly ScriptNode[],
+  operation: { name: 'acquire' | 'release'; resource: string; owner: string; token: number },
+  expected: string,
+): Promise<void> {
+  const quorum = Math.min(QUORUM, nodes.length);
+  return new Promise((resolve, reject) => {
+    let count = 0;
+    const onAnswer = (vote: string): void => {
+      if (vote !== expected) reject(new Error(`${operation.name}: ${vote} within ${SKEW} ms`));
+      count += 1;
+      if (count === quorum) resolve();
+    };
+    for (const node of nodes) node.add({ ...operation, onAnswer });
+  });
+}
+
+async function readServers(
+  nodes: readonly ScriptNode[],
+): Promise<{ cpu: number; commands: number }> {
+  const sum = { cpu: 0, commands: 0 };
+  for (const node of nodes) {
+    const user = await node.info('cpu', 'used_cpu_user');
+    sum.cpu += (user + (await node.info('cpu', 'used_cpu_sys'))) * 1_000_000;
+    sum.commands += await node.info('stats', 'total_commands_processed');
+  }
+  return sum;
+}
