@@ -3,10 +3,7 @@ import { pause } from '../measure/pause.js';
 import { ScriptNode } from './script-node.js';
 import type { Form } from './forms.js';
 
-/**
- * How clients choose P beyond PROTOCOL.md section 8 (`sent`): `arrival` adds by how much a node's
- * clock had passed the last proposals when they arrived; and after `stale` a fiftieth of that.
- */
+/** For when clients aim P: `arrival` is PROTOCOL.md section 8, `sent` the same without its lead. */
 export type Aim = 'sent' | 'arrival';
 
 export interface ClientClass {
@@ -65,7 +62,7 @@ export async function measureShares(
 class Client {
   readonly share: Share;
   #offsets: number[] = [];
-  #lateness: number[] = [];
+  #lead = 0;
   #previous = 0;
 
   constructor(
@@ -104,8 +101,8 @@ class Client {
   }
 
   #attempt(resource: string, low: number): Promise<Outcome> {
-    const aimedAt = this.#nodeTime();
-    const token = this.#propose(aimedAt, low);
+    const startedAt = this.#wallClock();
+    const token = this.#propose(low);
     const own = { resource, owner: `owner:${(owners += 1)}`, token };
     const count = { granted: 0, taken: 0, answered: 0, low: 0 };
     let isAhead = false;
@@ -114,13 +111,14 @@ class Client {
     return new Promise((resolve) => {
       const settle = (vote: Outcome['vote']): void => {
         isSettled = true;
+        if (vote !== 'taken') this.#roundTook(this.#wallClock() - startedAt);
         const onAnswer = (): void => undefined;
         for (const node of this.nodes) node.add({ name: 'release', ...own, onAnswer });
         resolve({ vote, low: count.low, isAhead });
       };
       const onAnswer = (index: number, vote: string, figure: number, now: number): void => {
         count.answered += 1;
-        this.#learn(index, now, aimedAt);
+        this.#offsets[index] = now - this.#wallClock();
         if (vote === 'granted') {
           count.granted += 1;
           this.share.leads.push((token - now) / 1_000);
@@ -139,21 +137,19 @@ class Client {
     });
   }
 
-  #propose(aimedAt: number, low: number): number {
-    const lag = this.aim === 'arrival' ? Math.max(0, ...this.#lateness) : 0;
-    const above = low === 0 ? 0 : low + 1 + Math.floor(lag / 50);
-    this.#previous = Math.max(aimedAt + lag, above, this.#previous + 1);
+  #propose(low: number): number {
+    const lead = this.aim === 'arrival' ? Math.floor(this.#lead) : 0;
+    this.#previous = Math.max(this.#nodeTime() + lead, low + 1, this.#previous + 1);
     return this.#previous;
   }
 
-  #learn(index: number, now: number, aimedAt: number): void {
-    this.#offsets[index] = now - this.#wallClock();
-    this.#lateness = [...this.#lateness.slice(-31), now - aimedAt];
+  #roundTook(duration: number): void {
+    this.#lead = Math.max(duration, this.#lead + (duration - this.#lead) / 32);
   }
 
   #forgetAll(): void {
     this.#offsets = [];
-    this.#lateness = [];
+    this.#lead = 0;
     this.#previous = 0;
   }
 

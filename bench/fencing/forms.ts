@@ -32,13 +32,13 @@ end
 `;
 
 const RUNS = `
-local function releaseRun(first, many, i, wakes)
+local function releaseRun(first, owners, tokens)
   local keys, channels, listed = {}, {}, {}
-  for n = 1, many do keys[n] = KEYS[first + (n - 1) * step] end
+  for n = 1, #owners do keys[n] = KEYS[first + (n - 1) * step] end
   local holders = redis.call('MGET', unpack(keys))
   for n, key in ipairs(keys) do
-    local token = ARGV[i + n * 2 - 1]
-    if holders[n] ~= ARGV[i + n * 2 - 2] then
+    local token = tokens[n]
+    if holders[n] ~= owners[n] then
       bury(key, token)
     elseif let(key, token, first + (n - 1) * step) then
       listed[#listed + 1] = key
@@ -50,31 +50,35 @@ local function releaseRun(first, many, i, wakes)
   redis.call('PUBSUB', 'NUMSUB', unpack(channels))
 end
 
-local runs, i, first = {acquire = acquireRun, release = releaseRun}, 5, start
-while ARGV[i] do
-  local many = tonumber(ARGV[i + 3])
-  runs[ARGV[i]](first, many, i + 4, ARGV[i + 1])
-  i, first = i + 4 + many * 2, first + many * step
+local runs, first = {acquire = acquireRun, release = releaseRun}, start
+for i = 5, #ARGV, 4 do
+  local owners, tokens, many = {}, {}, 0
+  for owner, token in string.gmatch(ARGV[i + 3], '(%S+) (%S+)') do
+    many = many + 1
+    owners[many], tokens[many] = owner, token
+  end
+  runs[ARGV[i]](first, owners, tokens, ARGV[i + 1])
+  first = first + many * step
 end
 `;
 
 // `low` of a lock is what its form says; `keep` remembers a token that was accepted.
 const ACQUIRE = `
-local function acquireRun(first, many, i, ttl)
-  local found = redis.call('MGET', unpack(KEYS, first, first + many * step - 1))
+local function acquireRun(first, owners, tokens, ttl)
+  local found = redis.call('MGET', unpack(KEYS, first, first + #owners * step - 1))
   local taken = {}
-  prepare(first, many)
-  for n = 1, many * step, step do
-    local key, holder, token = KEYS[first + n - 1], found[n], tonumber(ARGV[i + 1])
+  prepare(first, #owners)
+  for place, owner in ipairs(owners) do
+    local n = (place - 1) * step + 1
+    local key, holder, token = KEYS[first + n - 1], found[n], tonumber(tokens[place])
     local low = math.max(now - skew, lowOf(key, found, n))
     local vote = (isHolder(holder) or taken[key]) and 'taken' or refusal(token, low)
     if not vote then
-      redis.call('SET', key, ARGV[i], 'PX', ttl)
+      redis.call('SET', key, owner, 'PX', ttl)
       taken[key] = true
-      keep(key, ARGV[i + 1], token)
+      keep(key, tokens[place], token)
     end
     answer(vote or 'granted', low)
-    i = i + 2
   end
   settle()
 end

@@ -83,13 +83,10 @@ export class ScriptNode {
     const keys = ['redlock:node', ...shared];
     const own: (string | number)[] = [SKEW, isFenced ? RETENTION : 0, 0, 0];
     let run = '';
-    let manyAt = 0;
     for (const { name, owner, resource, token } of operations) {
-      if (name !== run) manyAt = own.push(name, name === 'acquire' ? TTL : 1, 1, 0) - 1;
+      if (name !== run) own.push(name, name === 'acquire' ? TTL : 1, 1, '');
       run = name;
-      own[manyAt] = Number(own[manyAt]) + 1;
-      own.push(owner);
-      if (isFenced) own.push(token);
+      own.push(`${own.pop()} ${isFenced ? `${owner} ${token}` : owner}`);
       keys.push(resource);
       if (hasRecords) keys.push(`redlock:fence:${resource}`);
     }
