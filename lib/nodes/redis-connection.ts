@@ -52,6 +52,11 @@ export class RedisConnection {
     return null;
   }
 
+  /** How many commands are unanswered. */
+  get backlog(): number {
+    return this.#unanswered.size;
+  }
+
   /** Writes a command. On a connection that has ended nothing is sent. */
   call(command: string, args: (string | number)[], onReply: OnReply): void {
     if (this.#hasEnded) {

@@ -49,7 +49,8 @@ export class RedisLink implements ConnectionListener {
     const connection = this.#connection;
     if (connection === null || !this.#isAudited || this.#isClosed) return null;
     const silence = this.#silenceOf(connection);
-    if (silence <= this.#settings.suspendAfter) return connection;
+    const isResponsive = silence <= this.#settings.suspendAfter;
+    if (isResponsive && connection.backlog < BACKLOG_MAX) return connection;
     this.#settings.health.suspended(silence);
     return null;
   }
@@ -203,6 +204,13 @@ export class RedisLink implements ConnectionListener {
 const ORIGIN_UNKNOWN =
   'INFO is denied inside scripts: a restart from an old snapshot or a failover goes unnoticed. ' +
   'Grant +info.';
+
+/**
+ * A server that owes more answers is suspended, however long it has been silent: a live one far
+ * away never owes as many, and a frozen one must not cost memory for each lock until it is found
+ * out. Calls of up to 128 locks each.
+ */
+const BACKLOG_MAX = 4_096;
 
 const RETRY_MIN: Milliseconds = 50;
 const RETRY_MAX: Milliseconds = 2_000;

@@ -124,6 +124,25 @@ describe('a server that hangs (SIGSTOP)', () => {
     expect(await callsOf(server.client, 'evalsha')).toBe(1);
   });
 
+  it('is suspended without a delay once it owes 4,096 answers', async () => {
+    const server = await startServer();
+    const { log, node } = await startNode(server.url, { nodeTimeout: 2_000 });
+    server.freeze();
+    const inspected = Array.from(
+      { length: 4_096 },
+      () => new Promise((resolve) => node.inspect(worldOf(), 'r', resolve)),
+    );
+
+    const answer = await acquire(node, requestFor());
+    const { state } = node.status();
+    server.thaw();
+    await Promise.all(inspected);
+
+    expect(answer).toMatchObject({ vote: 'failed', mayHold: false });
+    expect(state).toBe('suspended');
+    expect(log.events.map(({ status }) => status.state)).toEqual(['up', 'suspended', 'up']);
+  });
+
   it('is up again when it answers', async () => {
     const server = await startServer();
     const { log, node } = await startNode(server.url, { ...IMPATIENT, stallTimeout: 60_000 });

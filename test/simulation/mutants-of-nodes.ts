@@ -106,11 +106,6 @@ export const mutantsOfNodes: readonly Mutant[] = [
     ],
   },
   {
-    name: 'an extension lowers a fence record',
-    rule: '8: a key that is created again raises F_r likewise',
-    patches: [script('if (token > recorded) this.#record', 'void recorded;\n    this.#record')],
-  },
-  {
     name: 'fence record kept too briefly',
     rule: '8: R = 5S',
     patches: [core('options', 'fenceRetention: 5 * clockSkewMax', 'fenceRetention: 10')],
