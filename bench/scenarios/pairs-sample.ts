@@ -42,7 +42,7 @@ export function warmUpPairs(
   return runPairs(context, process, {
     callers,
     prefix: name,
-    seconds: context.isQuick ? 0.2 : 0.7,
+    seconds: context.isQuick ? 0.2 : 3,
   });
 }
 

@@ -192,6 +192,12 @@ export function checkTtl(ttl: unknown, ttlMax: Milliseconds): Milliseconds {
   return integer('ttl', ttl, TTL_MIN, ttlMax, ' (ttlMax)');
 }
 
+/** @throws TypeError naming option, rule and value. */
+export function checkBoolean(name: string, value: unknown): boolean {
+  if (typeof value === 'boolean') return value;
+  throw new TypeError(`Expected ${name} to be true or false, got ${describe(value)}`);
+}
+
 /**
  * How long one attempt waits for the nodes, in whole ms.
  * Source: PROTOCOL.md section 4.3: clamp(T/20, 50, 500), at most T/4.
@@ -250,8 +256,7 @@ function checkSignal(signal: unknown): AbortSignal | null {
 }
 
 function optionalBoolean(name: string, value: unknown): boolean | undefined {
-  if (value === undefined || typeof value === 'boolean') return value;
-  throw new TypeError(`Expected ${name} to be true or false, got ${describe(value)}`);
+  return value === undefined ? undefined : checkBoolean(name, value);
 }
 
 function integer(name: string, value: unknown, min: number, max: number, note = ''): number {

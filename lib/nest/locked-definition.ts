@@ -1,8 +1,12 @@
 // What one `@Locked` says, checked when the class is defined, so that a mistake ends the start of
 // the application and not a call.
-import { resolveAcquire, resolveOptions, type UsingOptions } from '../core/options.js';
+import {
+  checkBoolean,
+  resolveAcquire,
+  resolveOptions,
+  type UsingOptions,
+} from '../core/options.js';
 import { describe } from '../core/resources.js';
-import { checkBoolean } from './check-boolean.js';
 import { nameResources, originOf, type LockedResource } from './locked-resource.js';
 import { placeOption, type PlacedOptions } from './redlock.service.js';
 import { defaultDomain } from './redlock.tokens.js';

@@ -12,9 +12,8 @@ import type {
 import type { ModulesContainer } from '@nestjs/core';
 
 import { systemEnvironment, type Environment } from '../core/environment.js';
-import { resolveOptions, type RedlockOptions } from '../core/options.js';
+import { checkBoolean, resolveOptions, type RedlockOptions } from '../core/options.js';
 import { describe } from '../core/resources.js';
-import { checkBoolean } from './check-boolean.js';
 import { checkDomain, defaultDomain } from './redlock.tokens.js';
 import { resolveHttpStatus, type RedlockHttpStatus } from './transport-errors.js';
 import type { NodeInput } from '../nodes/node-inputs.js';

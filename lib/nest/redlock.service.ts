@@ -4,12 +4,11 @@ import {
   type Redlock,
   type RedlockStatus,
 } from '../core/redlock.js';
-import { checkBoolean } from './check-boolean.js';
 import { runHolding } from './lock-context.js';
 import { findJoinable, type Caller, type ReentrantOptions } from './reentry.js';
 import type { ResourceState } from '../core/inspection.js';
 import type { Lock } from '../core/lock.js';
-import type { AcquireOptions, UsingOptions } from '../core/options.js';
+import { checkBoolean, type AcquireOptions, type UsingOptions } from '../core/options.js';
 import type { Milliseconds } from '../core/units.js';
 
 /**

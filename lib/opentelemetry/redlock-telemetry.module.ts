@@ -11,7 +11,7 @@ import { ModuleRef, ModulesContainer } from '@nestjs/core';
 import { metrics, trace, type MeterProvider, type TracerProvider } from '@opentelemetry/api';
 
 import { describe } from '../core/resources.js';
-import { checkBoolean } from '../nest/check-boolean.js';
+import { checkBoolean } from '../core/options.js';
 import { registeredDomains } from '../nest/redlock.module-definition.js';
 import type { RedlockService } from '../nest/redlock.service.js';
 import { getRedlockToken } from '../nest/redlock.tokens.js';
