@@ -7,7 +7,7 @@ import { build } from 'esbuild';
 import { root } from './command.mjs';
 
 /** In bytes, little above what each is now: growth is to be a decision. */
-const LIMITS = { index: 28_750, terminus: 2_000, opentelemetry: 4_000, testing: 3_000 };
+const LIMITS = { index: 30_250, terminus: 2_000, opentelemetry: 4_000, testing: 3_000 };
 
 for (const [entry, limit] of Object.entries(LIMITS)) {
   const { outputFiles } = await build({
