@@ -3,18 +3,12 @@
 import { Extender } from './extender.js';
 import { hasSlept, NodeLeases } from './node-leases.js';
 import { isUntouched, mayHoldKeys } from './node-votes.js';
-import { nodeTimeoutOf } from './options.js';
+import { askForRelease } from './release-round.js';
 import type { LossReason, NodeVote } from './errors.js';
 import type { Ensemble } from './ensemble.js';
 import type { TimerHandle } from './environment.js';
 import type { Extendable } from './extender.js';
-import type {
-  AcquireAnswer,
-  ExtendAnswer,
-  OwnerRequest,
-  ReleaseAnswer,
-  ReleaseRequest,
-} from './lock-node.js';
+import type { AcquireAnswer, ExtendAnswer, OwnerRequest, ReleaseRequest } from './lock-node.js';
 import type { RoundTerms } from './node-leases.js';
 import type { Milliseconds } from './units.js';
 import type { Watchdog } from './watchdog.js';
@@ -229,34 +223,14 @@ export class Holding implements Extendable {
     this.#care?.onReleased(wasHeld, listeners);
   }
 
-  // Resolves to how many other processes were told, as far as is known by then.
   #askForRelease(wakes: boolean): Promise<number> {
-    const { environment, nodes, quorum, options } = this.#ensemble;
-    const request = this.#releaseRequest(wakes);
+    const { nodes } = this.#ensemble;
     // A dead node that was never sent anything must not cost memory for each lock.
     const touched =
       this.#extender === null
         ? nodes.filter((_, node) => !isUntouched(this.#answers[node]))
         : nodes;
-    return new Promise((resolve) => {
-      let done = 0;
-      let answered = 0;
-      let listeners = 0;
-      const finish = (): void => {
-        environment.stopTimer(timer);
-        resolve(listeners);
-      };
-      const onAnswer = (answer: ReleaseAnswer): void => {
-        answered += 1;
-        if (answer.vote === 'done') {
-          done += 1;
-          listeners = Math.max(listeners, answer.listeners);
-        }
-        if (done >= quorum || answered >= touched.length) finish();
-      };
-      const timer = environment.startTimer(nodeTimeoutOf(options, request.ttl), finish, true);
-      for (const node of touched) node.release(request, onAnswer);
-    });
+    return askForRelease(this.#ensemble, touched, this.#releaseRequest(wakes));
   }
 
   // A late grant would keep others out until the ttl ends: nobody else knows of it.
