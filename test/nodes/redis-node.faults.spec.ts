@@ -414,6 +414,18 @@ describe('a server that refuses commands', () => {
     expect(await server.client.exists('r')).toBe(0);
   });
 
+  it('as the user may not write one of the keys: refused before any of them is written', async () => {
+    const server = await startServer();
+    const rights = ['%R~*', '~r', '~redlock:node', '~redlock:rules', '+@all'];
+    await server.client.call('ACL', ['SETUSER', 'u', 'on', '>p', ...rights]);
+    const { node } = await startNode(`redis://u:p@127.0.0.1:${server.port}`);
+
+    const answer = await acquire(node, requestFor());
+
+    expect(answer).toMatchObject({ vote: 'failed', mayHold: false, isMisconfiguration: true });
+    expect(await server.client.exists('r')).toBe(0);
+  });
+
   it('as it does not know EVALSHA: a misconfiguration', async () => {
     const server = await startServer('--rename-command', 'EVALSHA', '');
     const { node } = await startNode(server.url);
