@@ -51,9 +51,11 @@ export class NodeHealth {
     this.#change('up', findings.length === 0 ? 'Connected.' : findings.join(' '), findings);
   }
 
-  /** Connected but silent: for how long it has been is for the message. */
-  suspended(silence: Milliseconds): void {
-    const message = `Suspended: a command has gone unanswered for ${Math.round(silence)} ms.`;
+  /** Connected but silent: for how long it has been, and what it owes, is for the message. */
+  suspended(silence: Milliseconds, backlog: number): void {
+    const message =
+      `Suspended: ${backlog} of its commands have gone unanswered, the oldest for ` +
+      `${Math.round(silence)} ms.`;
     if (this.#state === 'up') this.#change('suspended', message, this.#findings);
   }
 

@@ -51,7 +51,7 @@ export class RedisLink implements ConnectionListener {
     const silence = this.#silenceOf(connection);
     const isResponsive = silence <= this.#settings.suspendAfter;
     if (isResponsive && connection.backlog < BACKLOG_MAX) return connection;
-    this.#settings.health.suspended(silence);
+    this.#settings.health.suspended(silence, connection.backlog);
     return null;
   }
 
@@ -195,7 +195,7 @@ export class RedisLink implements ConnectionListener {
       connection.end(lostOutcome(`silent for ${Math.round(silence)} ms`));
       return;
     }
-    if (silence > suspendAfter) health.suspended(silence);
+    if (silence > suspendAfter) health.suspended(silence, connection.backlog);
     const next = silence > suspendAfter ? stallTimeout : Math.min(suspendAfter + 1, stallTimeout);
     this.#timer = this.#startWatch(next - silence);
   }
