@@ -1,6 +1,6 @@
 // Who gets a lock of a hot set: clients near and far, with clocks that are right and wrong.
 import { pause } from '../measure/pause.js';
-import { ScriptNode } from './script-node.js';
+import { connectNodes, QUORUM, type ScriptNode } from './script-node.js';
 import type { Form } from './forms.js';
 
 /** For when clients aim P: `arrival` is PROTOCOL.md section 8, `sent` the same without its lead. */
@@ -34,13 +34,12 @@ interface Outcome {
 }
 
 const RESOURCES = 64;
-const QUORUM = 2;
 const STALE_RETRIES_MAX = 3;
 let owners = 0;
 
 /** Lets all classes compete for `seconds`. */
 export async function measureShares(
-  ports: readonly number[],
+  urls: readonly string[],
   form: Form,
   aim: Aim,
   classes: readonly ClientClass[],
@@ -48,11 +47,9 @@ export async function measureShares(
 ): Promise<Share[]> {
   const clients = await Promise.all(
     classes.map(async (own) => {
-      const connecting = ports.map((port) => ScriptNode.connect(port, form, own.roundTrip / 2));
-      return new Client(await Promise.all(connecting), own, aim);
+      return new Client(await connectNodes(urls, form, own.roundTrip / 2), own, aim);
     }),
   );
-  await Promise.all(clients[0]?.nodes.map((node) => node.ask(['FLUSHALL'])) ?? []);
   const endsAt = performance.now() + seconds * 1_000;
   await Promise.all(clients.map((client) => client.run(endsAt)));
   await Promise.all(clients.flatMap(({ nodes }) => nodes.map((node) => node.close())));

@@ -1,6 +1,7 @@
 // What a form costs: callers who acquire and release, nobody in another's way.
 import { pause } from '../measure/pause.js';
-import { SKEW, ScriptNode } from './script-node.js';
+import { RedisMeter } from '../measure/redis-meter.js';
+import { connectNodes, QUORUM, SKEW, type Operation, type ScriptNode } from './script-node.js';
 import type { Form } from './forms.js';
 
 /** Of one round. */
@@ -15,17 +16,17 @@ export interface Cost {
 }
 
 const CALLERS = 512;
-const QUORUM = 2;
 const FRESH = 20_000;
 
 /** Measures for `seconds` over three servers. */
 export async function measureCost(
-  ports: readonly number[],
+  urls: readonly string[],
   form: Form,
   seconds: number,
 ): Promise<Cost> {
-  const nodes = await connected(ports, form);
-  const [before, ownBefore] = [await readServers(nodes), process.cpuUsage()];
+  const nodes = await connectNodes(urls, form);
+  const meter = new RedisMeter(urls);
+  const [before, ownBefore] = [await meter.read(), process.cpuUsage()];
   const startedAt = performance.now();
   const endsAt = startedAt + seconds * 1_000;
   let pairs = 0;
@@ -39,20 +40,24 @@ export async function measureCost(
   const duration = performance.now() - startedAt;
   const { user, system } = process.cpuUsage(ownBefore);
   await pause(20);
-  const after = await readServers(nodes);
+  const after = await meter.read();
+  meter.close();
   for (const node of nodes) await node.close();
   return {
     pairsPerSecond: (pairs / duration) * 1_000,
-    serverCpu: (after.cpu - before.cpu) / nodes.length / pairs,
+    serverCpu: ((after.cpu - before.cpu) * 1_000) / nodes.length / pairs,
     clientCpu: (user + system) / pairs,
     commands: (after.commands - before.commands) / nodes.length / pairs,
   };
 }
 
 /** Bytes that a server keeps of a resource that was locked once and released. */
-export async function measureMemory(ports: readonly number[], form: Form): Promise<number> {
-  const nodes = await connected(ports.slice(0, 1), form);
-  const read = async (): Promise<number> => (await nodes[0]?.info('memory', 'used_memory')) ?? 0;
+export async function measureMemory(url: string, form: Form): Promise<number> {
+  const nodes = await connectNodes([url], form);
+  const read = async (): Promise<number> => {
+    const info = await nodes[0]?.client.info('memory');
+    return Number(/^used_memory:(\d+)/m.exec(info ?? '')?.[1]);
+  };
   const before = await read();
   for (let from = 0; from < FRESH; from += 500) {
     const fresh = Array.from({ length: 500 }, (_, index) => `fresh:${from + index}`);
@@ -61,12 +66,6 @@ export async function measureMemory(ports: readonly number[], form: Form): Promi
   const after = await read();
   for (const node of nodes) await node.close();
   return (after - before) / FRESH;
-}
-
-async function connected(ports: readonly number[], form: Form): Promise<ScriptNode[]> {
-  const nodes = await Promise.all(ports.map((port) => ScriptNode.connect(port, form)));
-  for (const node of nodes) await node.ask(['FLUSHALL']);
-  return nodes;
 }
 
 let tokenBefore = 0;
@@ -82,7 +81,7 @@ async function makePair(nodes: readonly ScriptNode[], resource: string): Promise
 
 function askQuorum(
   nodes: readonly ScriptNode[],
-  operation: { name: 'acquire' | 'release'; resource: string; owner: string; token: number },
+  operation: Omit<Operation, 'onAnswer'>,
   expected: string,
 ): Promise<void> {
   const quorum = Math.min(QUORUM, nodes.length);
@@ -95,16 +94,4 @@ function askQuorum(
     };
     for (const node of nodes) node.add({ ...operation, onAnswer });
   });
-}
-
-async function readServers(
-  nodes: readonly ScriptNode[],
-): Promise<{ cpu: number; commands: number }> {
-  const sum = { cpu: 0, commands: 0 };
-  for (const node of nodes) {
-    const user = await node.info('cpu', 'used_cpu_user');
-    sum.cpu += (user + (await node.info('cpu', 'used_cpu_sys'))) * 1_000_000;
-    sum.commands += await node.info('stats', 'total_commands_processed');
-  }
-  return sum;
 }

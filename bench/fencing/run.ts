@@ -24,17 +24,16 @@ const scenes: Record<string, readonly ClientClass[]> = {
   ],
 };
 
-await withServers(3, async (servers) => {
-  const ports = servers.map(({ port }) => port);
-  await compareCosts(ports);
-  for (const [title, classes] of Object.entries(scenes)) await compareShares(ports, title, classes);
+await withServers(3, async (_servers, urls) => {
+  await compareCosts(urls);
+  for (const [title, classes] of Object.entries(scenes)) await compareShares(urls, title, classes);
 });
 
-async function compareCosts(ports: readonly number[]): Promise<void> {
+async function compareCosts(urls: readonly string[]): Promise<void> {
   const costs = new Map<Form, Cost[]>(forms.map((form) => [form, []]));
   for (let round = 0; round <= rounds; round += 1) {
     for (const form of [...forms].sort(() => Math.random() - 0.5)) {
-      const cost = await measureCost(ports, form, seconds);
+      const cost = await measureCost(urls, form, seconds);
       // The first is for the compilers and the caches.
       if (round > 0) costs.get(form)?.push(cost);
     }
@@ -44,7 +43,7 @@ async function compareCosts(ports: readonly number[]): Promise<void> {
   for (const [form, all] of costs) {
     const median = (name: keyof Cost, digits: number): string =>
       figureOf(all.map((cost) => cost[name])).median.toFixed(digits);
-    const memory = Math.round(await measureMemory(ports, form));
+    const memory = Math.round(await measureMemory(urls[0] ?? '', form));
     const [rate, cpu] = [median('pairsPerSecond', 0), median('serverCpu', 1)];
     const others = `${median('clientCpu', 1)} | ${median('commands', 2)}`;
     console.log(`| ${form.name} | ${rate} | ${cpu} | ${others} | ${memory} |`);
@@ -52,7 +51,7 @@ async function compareCosts(ports: readonly number[]): Promise<void> {
 }
 
 async function compareShares(
-  ports: readonly number[],
+  urls: readonly string[],
   title: string,
   classes: readonly ClientClass[],
 ): Promise<void> {
@@ -62,7 +61,7 @@ async function compareShares(
   for (const form of forms) {
     const aims: readonly Aim[] = form.isFenced ? ['sent', 'arrival'] : ['sent'];
     for (const aim of aims) {
-      const shares = await measureShares(ports, form, aim, classes, 2 * seconds);
+      const shares = await measureShares(urls, form, aim, classes, 2 * seconds);
       const cells = shares.map(({ acquisitions, attempts, leads, stale }) => {
         const rate = Math.round(acquisitions / (2 * seconds));
         const lead = form.isFenced ? `; ${Math.round(figureOf(leads).max)}` : '';

@@ -55,7 +55,7 @@ export class TestNode extends FaultyNode {
 
   /** Makes the node know a fencing token for `resource`, past all faults. */
   recordToken(world: World, resource: string, token: number): void {
-    const request = { world, resources: [resource], ownerId: 'an earlier owner', token, ttl: 100 };
+    const request = { world, resources: [resource], ownerId: 'an-earlier-owner', token, ttl: 100 };
     this.#server.memory.acquire(request, () => undefined);
     this.#server.memory.release({ ...request, wakes: false }, () => undefined);
   }
