@@ -93,7 +93,7 @@ export type ReleaseAnswer = { readonly vote: 'done'; readonly listeners: number 
 export interface WakeListener {
   /** From now on every release is heard, or none may be. Called when that changes. */
   onLive(isLive: boolean): void;
-  /** A release was told to `listeners` processes, this one among them. */
+  /** A release was told to `listeners` processes, the one that released not counted. */
   onWake(listeners: number): void;
 }
 

@@ -19,7 +19,10 @@ const HAND_OVERS_MAX = 16;
  */
 const YIELD: Milliseconds = 5;
 
-/** Longest random delay before an attempt after a wake-up, for each process that was woken. */
+/** By how much the process that lost the most races goes before the others that were woken. */
+const HEAD_START: Milliseconds = 1;
+
+/** Longest random delay of the others beyond that, for each process that was woken. */
 const RACE_DELAY: Milliseconds = 2;
 
 /** More processes than this do not make the delays longer. */
@@ -34,7 +37,7 @@ interface Line {
   /** Until when other processes go first; Infinity while they are being told. */
   yieldsUntil: Milliseconds;
   yieldTimer: TimerHandle;
-  /** How many processes the last wake-up woke. */
+  /** How many processes the last wake-up woke, the one that released not counted. */
   racers: number;
   /** Races after wake-ups since this process last had the lock. */
   races: number;
@@ -109,19 +112,22 @@ export class WaitingRoom {
   }
 
   /**
-   * A random delay before the attempt after a wake-up, half as long after each lost race: Redis
-   * tells its subscribers in a fixed order, and the first would win every time.
+   * The delay before the attempt after a wake-up: Redis tells its subscribers in a fixed order, and
+   * the first would win every time. Who has lost as many races as there are others has seen each
+   * of them win, and goes at once; those draw, from half the time after each race they lost.
    */
   raceDelay(waiter: Waiter): Milliseconds {
     const { environment } = this.#ensemble;
-    let longest = 0;
+    let delay = 0;
     for (const line of this.#linesOf(waiter)) {
-      if (line.racers < 2) continue;
-      const racers = Math.min(RACERS_MAX, line.racers);
-      longest = Math.max(longest, RACE_DELAY * racers * 0.5 ** line.races);
+      const { racers, races } = line;
+      if (racers < 2) continue;
       line.races += 1;
+      if (races >= racers - 1) continue;
+      const longest = RACE_DELAY * Math.min(RACERS_MAX, racers) * 0.5 ** races;
+      delay = Math.max(delay, HEAD_START + longest * environment.random());
     }
-    return longest * environment.random();
+    return delay;
   }
 
   /** The waiter has its lock. It stays at the head of its queues until that ends. */

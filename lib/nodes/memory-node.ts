@@ -159,8 +159,9 @@ export class MemoryNode implements LockNode {
     let most = 0;
     for (const key of keys) {
       const ears = [...(this.#ears.get(key) ?? [])];
-      for (const { listener } of ears) queueMicrotask(() => listener.onWake(ears.length));
-      most = Math.max(most, ears.filter((ear) => ear.world !== world).length);
+      const others = ears.filter((ear) => ear.world !== world).length;
+      for (const { listener } of ears) queueMicrotask(() => listener.onWake(others));
+      most = Math.max(most, others);
     }
     return most;
   }

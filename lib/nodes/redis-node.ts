@@ -171,7 +171,8 @@ export class RedisNode implements LockNode {
 
   #sendRelease(connection: RedisConnection, release: PendingRelease<RedisConnection>): void {
     release.sentOn = connection;
-    this.#batch.add(connection, new ReleaseOperation(release, this.#onReleased));
+    const isListening = this.#isListening(release.request);
+    this.#batch.add(connection, new ReleaseOperation(release, isListening, this.#onReleased));
   }
 
   readonly #onReleased = (
@@ -179,7 +180,7 @@ export class RedisNode implements LockNode {
     failure: FailedAnswer | null,
     reply: unknown,
   ): void => {
-    const answer = failure ?? this.#others(release.request, this.#readReleased(reply));
+    const answer = failure ?? this.#readReleased(reply);
     if (answer.vote === 'done') this.#releases.confirm(release);
     else {
       // Refused for now, as by a server that is busy: sent again when the node works again.
@@ -192,13 +193,10 @@ export class RedisNode implements LockNode {
     onAnswer(answer);
   };
 
-  // The node counts this process too where it listens itself.
-  #others({ world, resources }: ReleaseRequest, answer: ReleaseAnswer): ReleaseAnswer {
-    if (answer.vote === 'failed' || answer.listeners === 0) return answer;
-    const isListening = resources.some((resource) =>
-      this.#subscriber.isLive(wakeChannel(world, resource)),
-    );
-    return { vote: 'done', listeners: Math.max(0, answer.listeners - Number(isListening)) };
+  // Whether the node would count this process among those who are told.
+  #isListening({ wakes, world, resources }: ReleaseRequest): boolean {
+    if (!wakes || this.#subscriber.isIdle) return false;
+    return resources.some((resource) => this.#subscriber.isLive(wakeChannel(world, resource)));
   }
 
   #sendRefused(): void {
@@ -243,6 +241,7 @@ class ReleaseOperation {
 
   constructor(
     readonly release: PendingRelease<RedisConnection>,
+    readonly isListening: boolean,
     readonly onReleased: (
       release: PendingRelease<RedisConnection>,
       failure: FailedAnswer | null,

@@ -47,7 +47,7 @@ export function readExtended(reply: unknown): ExtendAnswer {
     : oddReply(reply);
 }
 
-/** Reads what `release` answered: `listeners` with this process, where it listens itself. */
+/** Reads what `release` answered. */
 export function readReleased(reply: unknown): ReleaseAnswer {
   const [vote, , listeners] = parts(reply);
   return vote === 'done' ? { vote, listeners } : oddReply(reply);

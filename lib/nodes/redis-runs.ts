@@ -28,13 +28,13 @@ local function acquireRun(first, owners, tokens, ttl)
   end
 end
 
-local function tellAll(keys, places)
+local function tellAll(keys, places, wakes)
   local channels = {}
   for n, key in ipairs(keys) do channels[n] = channelOf(key) end
   local subscribed = redis.pcall('PUBSUB', 'NUMSUB', unpack(channels))
   for n, place in ipairs(places) do
-    local listeners = subscribed[2 * n] or 0
-    if listeners > 0 then answers[place] = {'done', tell(channels[n], listeners)} end
+    local others = tell(channels[n], subscribed[2 * n] or 0, wakes)
+    if others > 0 then answers[place] = {'done', others} end
   end
 end
 
@@ -55,8 +55,8 @@ local function releaseRun(first, owners, tokens, wakes)
   local outcome = redis.pcall('DEL', unpack(deleted))
   if type(outcome) == 'table' then
     for _, place in ipairs(places) do answers[place] = {'error', outcome.err} end
-  elseif wakes == '1' then
-    tellAll(deleted, places)
+  elseif wakes ~= '0' then
+    tellAll(deleted, places, wakes)
   end
 end
 

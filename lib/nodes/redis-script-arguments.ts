@@ -7,7 +7,12 @@ export type ScriptArguments = readonly (string | number)[];
 /** An operation on a lock: its script's name, and what it is asked. */
 export type BatchedOperation =
   | { readonly name: 'acquire' | 'extend'; readonly request: OwnerRequest }
-  | { readonly name: 'release'; readonly request: ReleaseRequest };
+  | {
+      readonly name: 'release';
+      readonly request: ReleaseRequest;
+      /** Whether the process that releases listens for it too. */
+      readonly isListening: boolean;
+    };
 
 /** The arguments of the script of one operation. */
 export function ownerArguments(
@@ -74,7 +79,8 @@ function ownerKeys({ world, resources }: OwnerRequest): string[] {
 }
 
 function figureOf(operation: BatchedOperation): number {
-  return operation.name === 'release' ? Number(operation.request.wakes) : operation.request.ttl;
+  if (operation.name !== 'release') return operation.request.ttl;
+  return operation.request.wakes ? 1 + Number(operation.isListening) : 0;
 }
 
 function isAlike(one: BatchedOperation, other: BatchedOperation): boolean {

@@ -158,9 +158,10 @@ end
 `;
 
 /**
- * `wake` tells the processes that listen for these locks, and says how many they are. A user
- * without the right to is heard by nobody: they poll. Where all keys were deleted the acquisition
- * has been here, and its token is on record.
+ * `wake` tells the processes that listen for these locks, and says how many others they are:
+ * `wakes` is '2' where the caller listens itself, else '1'. A user without the right to is heard
+ * by nobody: they poll. Where all keys were deleted the acquisition has been here, and its token
+ * is on record.
  */
 const RELEASE = `
 local prefix = string.sub(KEYS[1], 1, -#'redlock:node' - 1)
@@ -170,17 +171,19 @@ local function channelOf(key)
   return wakePrefix .. string.sub(key, keyStart)
 end
 
-local function tell(channel, subscribed)
-  if subscribed > 0 then redis.pcall('PUBLISH', channel, subscribed) end
-  return subscribed
+local function tell(channel, subscribed, wakes)
+  if subscribed == 0 then return 0 end
+  local others = math.max(0, subscribed + 1 - tonumber(wakes))
+  redis.pcall('PUBLISH', channel, others)
+  return others
 end
 
-local function wake(first, last)
+local function wake(first, last, wakes)
   local most = 0
   for i = first, last do
     local channel = channelOf(KEYS[i])
     local subscribed = redis.pcall('PUBSUB', 'NUMSUB', channel)[2] or 0
-    most = math.max(most, tell(channel, subscribed))
+    most = math.max(most, tell(channel, subscribed, wakes))
   end
   return most
 end
@@ -193,7 +196,7 @@ local function release(first, count, owner, token, wakes)
     end
   end
   local listeners = 0
-  if deleted > 0 and wakes == '1' then listeners = wake(first, last) end
+  if deleted > 0 and wakes ~= '0' then listeners = wake(first, last, wakes) end
   if deleted == count or not isFenced then return 'done', listeners end
   local proposed = tonumber(token)
   if lowestRefused(last + 1, last + count) < proposed and proposed <= now + skew then
@@ -207,7 +210,7 @@ end
 
 /**
  * ARGV of a script that runs one operation, after the world's: owner, token, ttl, count. A release
- * has '1' in place of the ttl where it tells those who listen.
+ * has in place of the ttl '0' where it tells nobody, else what `wake` is told.
  */
 const ONE = `2, tonumber(ARGV[8]), ARGV[5], ARGV[6], ARGV[7]`;
 
@@ -231,10 +234,11 @@ return {vote, now, listeners}`),
 
   /**
    * Many operations, in order and independent of each other: one that fails answers for itself.
-   * ARGV, after the world's: for each run of operations that are alike its name, its ttl (or its
-   * '1'), the number of locks of each, and the owner of each, with fencing followed by its token,
-   * all with spaces between. Answers with the node's time, and for each operation with 1 where it
-   * was granted or done and nothing is to be added, else with its vote and a figure.
+   * ARGV, after the world's: for each run of operations that are alike its name, its ttl (or what
+   * a release has there), the number of locks of each, and the owner of each, with fencing
+   * followed by its token, all with spaces between. Answers with the node's time, and for each
+   * operation with 1 where it was granted or done and nothing is to be added, else with its vote
+   * and a figure.
    * Redis would end the whole script with the first error, and nobody would learn what those
    * before it had done.
    */

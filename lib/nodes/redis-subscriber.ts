@@ -30,6 +30,11 @@ export class RedisSubscriber {
     this.#environment = environment;
   }
 
+  /** Whether nobody listens to anything. */
+  get isIdle(): boolean {
+    return this.#channels.size === 0;
+  }
+
   /** Whether everything published on `channel` from now on is heard here. */
   isLive(channel: string): boolean {
     return this.#channels.get(channel)?.isLive === true;

@@ -451,24 +451,37 @@ describe('the delay before a race', () => {
     expect(await raceDelays(1, 2)).toEqual([0, 0]);
   });
 
-  it('is random, up to 2 ms for each who was woken', async () => {
+  it('is 1 ms, and at random up to 2 ms more for each who was woken', async () => {
     const delays = await Promise.all(
       Array.from({ length: 4 }, async (_, index) => (await raceDelays(index + 2, 1))[0] ?? 0),
     );
 
-    delays.forEach((delay, index) => expect(delay).toBeLessThan(2 * (index + 2)));
-    expect(Math.max(...delays)).toBeGreaterThan(0);
+    expect(Math.min(...delays)).toBeGreaterThan(1);
+    delays.forEach((delay, index) => expect(delay).toBeLessThan(1 + 2 * (index + 2)));
   });
 
-  it('is half as long after each race', async () => {
-    const delays = await raceDelays(8, 10);
+  it('is another one each time', async () => {
+    const [first = 0, second = 0] = await raceDelays(8, 2);
 
-    expect(delays[9]).toBeLessThan(16 / 2 ** 9);
+    expect(second - 1).not.toBeCloseTo((first - 1) / 2);
+  });
+
+  it('is none for who has lost to each of the others', async () => {
+    const delays = await raceDelays(4, 6);
+
+    expect(delays.map((delay) => delay > 1)).toEqual([true, true, true, false, false, false]);
+  });
+
+  it('is beyond 1 ms half as long after each race', async () => {
+    const delays = await raceDelays(12, 10);
+
+    expect(delays[9]).toBeGreaterThan(1);
+    expect(delays[9]).toBeLessThan(1 + 16 / 2 ** 9);
   });
 
   it('is no longer for a crowd, or for a forged number', async () => {
     const [delay] = await raceDelays(1_000_000, 1);
 
-    expect(delay).toBeLessThan(16);
+    expect(delay).toBeLessThan(17);
   });
 });

@@ -70,7 +70,8 @@ describe('a user without the right to MGET', () => {
     );
     const acquire = requests.map((request) => ({ name: 'acquire', request }) as const);
     const release = requests.map(
-      (request) => ({ name: 'release', request: { ...request, wakes: true } }) as const,
+      (request) =>
+        ({ name: 'release', request: { ...request, wakes: true }, isListening: false }) as const,
     );
 
     const answers = await asBatch([...acquire, ...release], slow);
@@ -84,7 +85,11 @@ describe('deletions that are refused', () => {
   it('are errors of the releases that asked for them', async () => {
     const world = worldOf({ keyPrefix: 'many:' });
     const request = requestFor({ world, resources: ['a'] });
-    const release = { name: 'release', request: { ...request, wakes: false } } as const;
+    const release = {
+      name: 'release',
+      request: { ...request, wakes: false },
+      isListening: false,
+    } as const;
     await asBatch([{ name: 'acquire', request }]);
     await client.replicaof('127.0.0.1', 1);
 
@@ -116,6 +121,7 @@ function drawBatch(random: Random, fencing: boolean): Draw {
       ownerId: random.pick(owners),
       token: fencing ? token + random.integer(0, 2) : 0,
       wakes: random.chance(0.7),
+      isListening: random.chance(0.3),
     };
   });
   // A node sends a release once, until it is answered.
@@ -128,9 +134,10 @@ function drawBatch(random: Random, fencing: boolean): Draw {
         other.resources.some((resource) => resources.includes(resource)),
     ) === index;
   return (world) =>
-    drawn.filter(isFirst).map(({ name, wakes, ...own }): BatchedOperation => {
+    drawn.filter(isFirst).map(({ name, wakes, isListening, ...own }): BatchedOperation => {
       const request = requestFor({ world, ttl: 60_000, ...own });
-      return name === 'release' ? { name, request: { ...request, wakes } } : { name, request };
+      if (name !== 'release') return { name, request };
+      return { name, request: { ...request, wakes }, isListening };
     });
 }
 

@@ -1,6 +1,7 @@
 // The scripts as a server runs them: what they write, in which order, and what they refuse.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
+import { once } from 'node:events';
 import type { AcquireAnswer, ExtendAnswer, OwnerRequest } from '../../lib/core/lock-node.js';
 import {
   readAcquired,
@@ -57,8 +58,11 @@ async function extend(request: OwnerRequest): Promise<ExtendAnswer> {
   );
 }
 
-function release(request: OwnerRequest, wakes = true, on = client): Promise<unknown> {
-  const operation = { name: 'release', request: { ...request, wakes } } as const;
+function release(
+  request: OwnerRequest,
+  { wakes = true, isListening = false, on = client } = {},
+): Promise<unknown> {
+  const operation = { name: 'release', request: { ...request, wakes }, isListening } as const;
   return run(scripts.release, ownerArguments(operation, false), on);
 }
 
@@ -338,6 +342,20 @@ describe('a release that tells those who listen', () => {
     for (const ear of ears) ear.disconnect();
   });
 
+  it('counts only the others where its own process listens too', async () => {
+    const ears = [new Redis(server.url), new Redis(server.url), new Redis(server.url)];
+    for (const ear of ears) await ear.subscribe('redlock:wake:r');
+    const heard = ears.map((ear) => once(ear, 'message'));
+    const request = requestFor();
+    await acquire(request);
+
+    const reply = await release(request, { isListening: true });
+
+    expect(readReleased(reply)).toEqual({ vote: 'done', listeners: 2 });
+    expect(await Promise.all(heard)).toEqual(ears.map(() => ['redlock:wake:r', '2']));
+    for (const ear of ears) ear.disconnect();
+  });
+
   it.each(['-pubsub', '-publish'])('is done without the right to tell them (%s)', async (right) => {
     await client.acl('SETUSER', 'mute', 'reset', 'on', '>secret', '~*', '&*', '+@all', right);
     const mute = new Redis(server.url.replace('//', '//mute:secret@'));
@@ -346,7 +364,7 @@ describe('a release that tells those who listen', () => {
     const request = requestFor();
     await acquire(request);
 
-    const reply = await release(request, true, mute);
+    const reply = await release(request, { on: mute });
 
     expect(readReleased(reply)).toMatchObject({ vote: 'done' });
     expect(await client.exists('r')).toBe(0);

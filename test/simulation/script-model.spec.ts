@@ -139,12 +139,13 @@ class Comparison {
     if (kind === 'certify') return this.#certify();
     if (kind === 'inspect') return this.#inspect();
     const request = this.#drawRequest(await microseconds());
-    const args = ownerArguments({ name: kind, request }, this.#isPersistent);
+    const isListening = this.random.chance(0.5);
+    const args = ownerArguments({ name: kind, request, isListening }, this.#isPersistent);
     const { now, took, reply } = await evaluate(scripts[kind].text, args);
     if (this.#isAmbiguous(now, took)) return this.#flush();
     const real = reply === 'oom' ? 'oom' : read[kind](reply);
     const said = Array.isArray(reply) ? Number(reply[1]) : 0;
-    const model = this.#askModel(kind, request, this.#moment(said > 0 ? said : now));
+    const model = this.#askModel(kind, request, isListening, this.#moment(said > 0 ? said : now));
     if (typeof real === 'object' && 'remaining' in real) {
       expect(Math.abs(real.remaining - remainingOf(model))).toBeLessThanOrEqual(this.#tolerance);
       expect({ ...real, remaining: 0 }).toEqual({ ...Object(model), remaining: 0 });
@@ -160,8 +161,14 @@ class Comparison {
     else this.answers.add('isAhead' in answer && answer.isAhead === true ? 'ahead' : answer.vote);
   }
 
-  #askModel(kind: 'acquire' | 'extend' | 'release', request: ReleaseRequest, moment: ScriptMoment) {
+  #askModel(
+    kind: 'acquire' | 'extend' | 'release',
+    request: ReleaseRequest,
+    isListening: boolean,
+    moment: ScriptMoment,
+  ) {
     try {
+      if (kind === 'release') return this.#model.release(request, isListening, moment);
       return this.#model[kind](request, moment);
     } catch (error) {
       if (error instanceof OutOfMemory) return 'oom';
@@ -227,7 +234,7 @@ class Comparison {
   #moment(now: number): ScriptMoment {
     const server = { replid: this.#replid, isPersistent: this.#isPersistent, isFull: this.#isFull };
     const listened = wakeChannel(this.world, LISTENED);
-    return { now, ...server, publish: (channel) => Number(channel === listened) };
+    return { now, ...server, publish: (channel, own) => Number(channel === listened && !own) };
   }
 
   // A server counts a ttl from the time of its last look at the clock, not from the script's: near

@@ -26,8 +26,8 @@ export interface ScriptMoment {
   readonly isPersistent: boolean;
   /** Whether `maxmemory` is reached: writes that need memory are refused. */
   readonly isFull: boolean;
-  /** Tells the subscribers of a channel, and says how many they are. */
-  publish(channel: string): number;
+  /** Tells the subscribers of a channel, and says how many others they are. */
+  publish(channel: string, isListening: boolean): number;
 }
 
 /** A script refused at its first write. */
@@ -67,7 +67,7 @@ export class ScriptModel {
     return { vote: certificate.uncounted > 0 ? 'quarantined' : 'granted' };
   }
 
-  release(request: ReleaseRequest, moment: ScriptMoment): ReleaseAnswer {
+  release(request: ReleaseRequest, isListening: boolean, moment: ScriptMoment): ReleaseAnswer {
     this.#hasWritten = false;
     const { world, resources, ownerId, token, wakes } = request;
     let deleted = 0;
@@ -79,7 +79,9 @@ export class ScriptModel {
       deleted += 1;
     }
     const channels = deleted > 0 && wakes ? resources : [];
-    const told = channels.map((resource) => moment.publish(wakeChannel(world, resource)));
+    const told = channels.map((resource) =>
+      moment.publish(wakeChannel(world, resource), isListening),
+    );
     const listeners = Math.max(0, ...told);
     if (deleted === resources.length || !world.fencing) return { vote: 'done', listeners };
     const low = this.#lowestRefused(world, resources, moment);

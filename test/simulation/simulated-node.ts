@@ -79,10 +79,11 @@ export class SimulatedNode implements LockNode {
     const connection = this.#usableConnection();
     if (connection !== null && this.#pending.join(request.ownerId, connection, onAnswer)) return;
     const release = this.#pending.add(request, connection, onAnswer);
-    this.#send({ kind: 'release', request }, (reply) => {
+    const isListening = this.#isListening(request);
+    this.#send({ kind: 'release', request, isListening }, (reply) => {
       if (reply.vote === 'done') this.#pending.confirm(release);
       else release.sentOn = null;
-      release.onAnswer(this.#others(request, reply as ReleaseAnswer));
+      release.onAnswer(reply as ReleaseAnswer);
     });
   }
 
@@ -135,13 +136,9 @@ export class SimulatedNode implements LockNode {
     );
   }
 
-  #others({ world, resources }: ReleaseRequest, answer: ReleaseAnswer): ReleaseAnswer {
-    if (answer.vote === 'failed' || answer.listeners === 0) return answer;
+  #isListening({ world, resources }: ReleaseRequest): boolean {
     const channels = resources.map((resource) => wakeChannel(world, resource));
-    const isOwn = [...this.#ears].some(
-      ({ channel, isLive }) => isLive && channels.includes(channel),
-    );
-    return { vote: 'done', listeners: Math.max(0, answer.listeners - Number(isOwn)) };
+    return [...this.#ears].some(({ channel, isLive }) => isLive && channels.includes(channel));
   }
 
   #askForLease(
@@ -256,7 +253,9 @@ export class SimulatedNode implements LockNode {
     if (connection === null) return;
     for (const release of this.#pending.dueOn(connection)) {
       release.sentOn = connection;
-      this.#write(connection, { kind: 'release', request: release.request }, (reply) => {
+      const { request } = release;
+      const isListening = this.#isListening(request);
+      this.#write(connection, { kind: 'release', request, isListening }, (reply) => {
         if (reply.vote === 'done') this.#pending.confirm(release);
         else release.sentOn = null;
       });

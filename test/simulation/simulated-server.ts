@@ -17,7 +17,11 @@ import type { SimulatedClock } from './simulated-clock.js';
 /** What a client may ask a server about its lock. */
 export type OwnerCommand =
   | { readonly kind: 'acquire' | 'extend'; readonly request: OwnerRequest }
-  | { readonly kind: 'release'; readonly request: ReleaseRequest };
+  | {
+      readonly kind: 'release';
+      readonly request: ReleaseRequest;
+      readonly isListening: boolean;
+    };
 
 /** What a client may ask a server. */
 export type Command =
@@ -82,10 +86,11 @@ export class SimulatedServer {
       replid: this.#replid,
       isPersistent: this.isPersistent,
       isFull: this.refusal === 'oom',
-      publish: (channel) => {
+      publish: (channel, isListening) => {
         const subscribers = [...(this.#subscribers.get(channel) ?? [])];
-        for (const onMessage of subscribers) onMessage(subscribers.length);
-        return subscribers.length;
+        const others = Math.max(0, subscribers.length - Number(isListening));
+        for (const onMessage of subscribers) onMessage(others);
+        return others;
       },
     };
   }
@@ -178,7 +183,7 @@ export class SimulatedServer {
         case 'extend':
           return this.model.extend(command.request, moment);
         case 'release':
-          return this.model.release(command.request, moment);
+          return this.model.release(command.request, command.isListening, moment);
         case 'inspect':
           return this.model.inspect(command.world, command.resource, moment);
         case 'certify': {
