@@ -6,8 +6,11 @@ export interface Watched {
   onDue(): void;
 }
 
-/** Width of a slot. Locks due within it are extended together, all a little early, never late. */
-const SLOT: Milliseconds = 5;
+/**
+ * Width of a slot. Locks due within it are extended together, all a little early, never late: no
+ * more than 100 calls per second to a node, while there is room.
+ */
+const SLOT: Milliseconds = 10;
 
 /**
  * How many have room in a slot: as many as a node takes in one call. Of locks that were acquired
@@ -31,7 +34,7 @@ export class Watchdog {
   }
 
   /**
-   * Calls `watched` back once, at `dueAt` or up to 5 ms before; where many are due together, up
+   * Calls `watched` back once, at `dueAt` or up to 10 ms before; where many are due together, up
    * to half the time from now before. Replaces its earlier date.
    */
   watch(watched: Watched, dueAt: Milliseconds): void {

@@ -13,7 +13,7 @@ function watched() {
 }
 
 describe('the watchdog', () => {
-  it('calls back once, when due or up to 5 ms earlier, never later', async () => {
+  it('calls back once, when due or up to 10 ms earlier, never later', async () => {
     const { environment, watchdog } = setUp();
     const one = watched();
     const calledAt: number[] = [];
@@ -27,7 +27,7 @@ describe('the watchdog', () => {
 
     expect(calledAt).toHaveLength(19);
     expect(Math.max(...calledAt)).toBeLessThanOrEqual(0);
-    expect(Math.min(...calledAt)).toBeGreaterThan(-5);
+    expect(Math.min(...calledAt)).toBeGreaterThan(-10);
   });
 
   it('needs one timer for all locks, and none when nothing is watched', async () => {
@@ -44,7 +44,7 @@ describe('the watchdog', () => {
     expect(many.filter(({ onDue }) => onDue.mock.calls.length > 0)).toEqual([]);
   });
 
-  it('spreads locks that are due together: at most 128 in 5 ms, none late, none in half the time', async () => {
+  it('spreads locks that are due together: at most 128 in 10 ms, none late, none in half the time', async () => {
     const { environment, watchdog } = setUp();
     const calledAt: number[] = [];
     const crowd = Array.from({ length: 1_000 }, () => ({
@@ -59,7 +59,7 @@ describe('the watchdog', () => {
     expect(calledAt).toHaveLength(1_000);
     expect([...perSlot.values()]).toEqual([104, 128, 128, 128, 128, 128, 128, 128]);
     expect(Math.max(...calledAt)).toBe(2_000);
-    expect(Math.min(...calledAt)).toBe(1_965);
+    expect(Math.min(...calledAt)).toBe(1_930);
   });
 
   it('extends a crowd together rather than late, where there is no time to spread it', async () => {
