@@ -150,8 +150,11 @@ export class RedisNode implements LockNode {
     onAnswer: (answer: Answer | FailedAnswer) => void,
   ): void {
     const connection = this.#usable();
-    if (connection === null) this.#answerUnsent(onAnswer);
-    else {
+    if (connection === null) {
+      // Of a node that stays away none is noted any more.
+      this.#releases.forgetExpired();
+      this.#answerUnsent(onAnswer);
+    } else {
       const operation = new OwnerOperation(name, request, read, onAnswer, this.#releases);
       this.#batch.add(connection, operation);
     }
