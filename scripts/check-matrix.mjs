@@ -1,7 +1,7 @@
 // Proves what package.json promises: packs the package, installs it beside each Nest and ioredis
 // that it names, type-checks test/matrix in both module formats against it, and runs that under
-// each Node, as a program and under jest and vitest. Then test/nest/contexts on Nest 11: the
-// repository's own tests run on the newest.
+// each Node, as a program and under jest and vitest. Then test/nest/contexts and test/terminus on
+// Nest 11: the repository's own tests run on the newest.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -28,11 +28,11 @@ const RUNS = [
   [11, 5, 24, 'esm', 'vitest'],
 ];
 
-// Further packages that test/nest/contexts needs, of the Nest that the repository does not use.
+// Further packages that these tests need, of the Nest that the repository does not use.
 const CONTEXTS = { nest: 11, ioredis: 6 };
 const CONTEXT_PACKAGES = [
   ...['testing', 'platform-express', 'platform-fastify', 'platform-socket.io'],
-  ...['microservices', 'websockets', 'bullmq', 'cqrs'],
+  ...['microservices', 'websockets', 'bullmq', 'cqrs', 'terminus'],
 ]
   .map((name) => `@nestjs/${name}@11`)
   .concat('@nestjs/schedule@6', '@nestjs/event-emitter@3', '@nestjs/graphql@13')
@@ -89,7 +89,7 @@ function copyContexts(place) {
   mkdirSync(place);
   writeFileSync(join(place, 'package.json'), JSON.stringify({ type: 'module' }));
   const support = ['after-test.ts', 'redis-servers.ts'].map((file) => `test/support/${file}`);
-  for (const path of ['test/nest/contexts', 'test/nest/support', ...support]) {
+  for (const path of ['test/nest/contexts', 'test/nest/support', 'test/terminus', ...support]) {
     cpSync(join(root, path), join(place, path), { recursive: true });
   }
 }
@@ -122,9 +122,9 @@ function argumentsOf(runner, format) {
 
 async function runContexts() {
   const cwd = join(placeOf(CONTEXTS.nest, CONTEXTS.ioredis), 'contexts');
-  const command = [...jest(true), '--testTimeout', '20000', '--testMatch', '**/contexts.spec.js'];
+  const command = [...jest(true), '--testTimeout', '20000', '--testMatch', '**/*.spec.js'];
   await run(process.execPath, command, { cwd, timeout: 180_000 });
-  tell(`Nest ${CONTEXTS.nest}: test/nest/contexts passed`);
+  tell(`Nest ${CONTEXTS.nest}: test/nest/contexts and test/terminus passed`);
 }
 
 function jest(isEsm) {
