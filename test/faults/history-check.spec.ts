@@ -186,6 +186,12 @@ describe('what locks guard', () => {
     ]);
   });
 
+  it('is found where one name stands for two writes, one of which may be in doubt', () => {
+    const twice = { increment: 'a', read: 0, written: 1 };
+
+    expect(brokenBy({ counters: { r: [twice, { ...twice, read: 1 }] } })).toEqual(['counter']);
+  });
+
   it.each([
     ['the late', [wrote('a', false), wrote('b', true)]],
     ['the late', [wrote('a', true), wrote('b', false)]],

@@ -28,6 +28,7 @@ export interface RegisterWrite {
 }
 
 export interface CounterWrite {
+  /** Names this write and no other. */
   readonly increment: string;
   readonly read: number;
   readonly written: number;
@@ -206,14 +207,18 @@ function checkCounters({ events, counters }: RunRecord): Violation[] {
   for (const event of events) {
     if (event.kind === 'incremented' && event.isSure) sure.add(event.increment);
   }
+  const known = new Set<string>();
   return Object.entries(counters).flatMap(([resource, writes]) =>
     writes.flatMap((write, index) => {
+      const { increment } = write;
+      if (known.has(increment)) return [violation('counter', `${increment} names two writes`)];
+      known.add(increment);
       const before = writes[index - 1];
       const isPromised =
-        sure.has(write.increment) && (before === undefined || sure.has(before.increment));
+        sure.has(increment) && (before === undefined || sure.has(before.increment));
       if (!isPromised || write.read === (before?.written ?? 0)) return [];
       const loser = before?.increment ?? 'nobody';
-      return [violation('counter', `${write.increment} undid ${loser} on ${resource}`)];
+      return [violation('counter', `${increment} undid ${loser} on ${resource}`)];
     }),
   );
 }

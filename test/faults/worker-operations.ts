@@ -119,7 +119,7 @@ export class Operations {
   async work(held: HeldLock): Promise<void> {
     const steps = this.#isBrief ? 1 : this.#random.integer(1, 6);
     for (let step = 0; step < steps && held.isHeld(); step += 1) {
-      await this.#write(held, `${held.name}#${step}`);
+      await this.#write(held);
       if (!this.#isBrief) await sleep(this.#random.between(0, 200));
       if (held.lock.signal.aborted) return;
     }
@@ -132,7 +132,9 @@ export class Operations {
     this.#tools.history.write({ kind: 'fenced', isAccepted });
   }
 
-  async #write(held: HeldLock, increment: string): Promise<void> {
+  async #write(held: HeldLock): Promise<void> {
+    // Unlike any other of the lock, which may be worked under twice: one of them may be in doubt.
+    const increment = `${held.name}#${(increments += 1)}`;
     await this.#tools.store.add(this.#random.pick(held.lock.resources), increment);
     this.#tools.history.write({ kind: 'incremented', increment, isSure: held.isHeld() });
     await this.writeFenced(held);
@@ -153,6 +155,7 @@ export class Operations {
 }
 
 let grants = 0;
+let increments = 0;
 
 const underWatchdog: Operation = async function () {
   await this.using(this.resource(), { ttl: this.ttl(), wait: this.wait() });
