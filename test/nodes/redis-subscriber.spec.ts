@@ -1,47 +1,27 @@
 // Wake-ups over a real server, and what is left of them when the connection, the server or the
 // right to subscribe is gone.
-import {
-  afterAll,
-  afterEach,
-  beforeAll,
-  beforeEach,
-  describe,
-  expect,
-  it,
-  jest,
-} from '@jest/globals';
-import { Redis } from 'ioredis';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import type { Redis } from 'ioredis';
 
 import { systemEnvironment } from '../../lib/core/environment.js';
 import { RedisSubscriber } from '../../lib/nodes/redis-subscriber.js';
 import { targetOfUrl } from '../../lib/nodes/redis-target.js';
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/node-harness.js';
-import { startRedisServer, type RedisServer } from '../support/redis-servers.js';
+import { client, server } from '../support/redis-of-spec.js';
+import { startRedisServer } from '../support/redis-servers.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
 import type { WakeListener } from '../../lib/core/lock-node.js';
 
 const CHANNEL = 'redlock:wake:r';
 
-let server: RedisServer;
-let client: Redis;
 let subscriber: RedisSubscriber;
-
-beforeAll(async () => {
-  server = await startRedisServer();
-  client = new Redis(server.url);
-});
 
 beforeEach(() => {
   subscriber = subscriberTo(server.url);
 });
 
 afterEach(() => subscriber.close());
-
-afterAll(async () => {
-  await client.quit();
-  await server.stop();
-});
 
 function subscriberTo(url: string): RedisSubscriber {
   return new RedisSubscriber(targetOfUrl(url, '', 'the node'), systemEnvironment);
