@@ -3,6 +3,12 @@
 import { describe, expect, it } from '@jest/globals';
 
 import { LockTakenError } from '../../lib/core/errors.js';
+import { silentObserver } from '../../lib/core/observer.js';
+import { resolveOptions } from '../../lib/core/options.js';
+import { Waiter } from '../../lib/core/waiter.js';
+import { WaitingRoom } from '../../lib/core/waiting.js';
+import { listen, worldOf } from '../support/node-harness.js';
+import { SimulatedEnvironment } from '../support/simulated-environment.js';
 import { deferred, expectInstance, reasonOf, setScene } from './scene.js';
 import type { Redlock } from '../../lib/core/redlock.js';
 import type { TestNode } from '../support/test-node.js';
@@ -92,6 +98,24 @@ describe('a release in another process', () => {
   });
 });
 
+describe('a wake-up of many', () => {
+  it('makes each draw a delay, which no further node that tells of it cuts short', async () => {
+    const scene = setScene();
+    await waitForAnother(scene);
+    const before = scene.node(0).count('acquire');
+
+    for (const node of scene.nodes) {
+      node.forgeWakeUp('r', 8);
+      await scene.environment.settle();
+    }
+    const atOnce = scene.node(0).count('acquire');
+    await scene.environment.advance(20);
+
+    expect(atOnce).toBe(before);
+    expect(scene.node(0).count('acquire')).toBe(before + 1);
+  });
+});
+
 describe('a forged wake-up', () => {
   it('costs an attempt, and gives nobody a lock', async () => {
     const scene = setScene();
@@ -166,6 +190,8 @@ describe('a call that waits for another process', () => {
     controller.abort(new Error('changed my mind'));
     await scene.environment.advance(10);
     const before = scene.environment.now();
+    // Its turn has come, and it looks for itself: no wake-up of others helps it.
+    for (const node of scene.nodes) node.isDeaf = true;
     await scene.until(lock.release());
 
     expect((await scene.until(second)).isValid).toBe(true);
@@ -186,6 +212,8 @@ describe('calls of one process for one resource', () => {
   it('hand the lock on: one acquisition and one release each, in the order of the calls', async () => {
     const scene = setScene();
     for (const node of scene.nodes) node.delay({ request: 0.2, answer: 0.2 });
+    const listening = scene.nodes.map((node) => listen(node, worldOf(), 'r'));
+    const ears = await scene.until(Promise.all(listening));
     const names = Array.from({ length: 20 }, (_, index) => `${index}`);
     const order: string[] = [];
 
@@ -195,6 +223,9 @@ describe('calls of one process for one resource', () => {
     expect(count(scene.nodes, 'acquire')).toBe(3 * 20);
     // The third node's late grant is released once more (PROTOCOL.md section 4.7).
     expect(count(scene.nodes, 'release')).toBeLessThanOrEqual(2 * 3 * 20);
+    // Others are told of the 17th release and of the last: those were no hand-overs.
+    expect(ears.map(({ heard }) => heard.length)).toEqual([2, 2, 2]);
+    for (const ear of ears) ear.stop();
     expect(scene.nodes.map((node) => node.listenersOf('r'))).toEqual([0, 0, 0]);
   });
 
@@ -299,6 +330,37 @@ describe('calls of one process for one resource', () => {
 
     expect((await scene.until(other)).isValid).toBe(true);
     expect(scene.environment.now() - before).toBeLessThan(12);
+  });
+});
+
+describe('the turn of other processes', () => {
+  it('that is over before its time takes no place from a call that comes later', async () => {
+    const environment = new SimulatedEnvironment();
+    const options = resolveOptions({}, 1);
+    const ensemble = { nodes: [], quorum: 1, options, environment, observer: silentObserver };
+    const waitingRoom = new WaitingRoom(ensemble);
+    const enter = (): Waiter => {
+      const waiter = new Waiter(environment, ['r']);
+      waitingRoom.enter(waiter);
+      return waiter;
+    };
+    let holder = enter();
+    waitingRoom.hold(holder);
+    for (let handOvers = 0; handOvers < 16; handOvers += 1) {
+      const next = enter();
+      void next.pause(1_000);
+      waitingRoom.handOn(holder);
+      waitingRoom.hold(next);
+      holder = next;
+    }
+    waitingRoom.settle(['r'], 1);
+
+    waitingRoom.handOn(holder);
+    waitingRoom.settle(['r'], 0);
+    const late = enter();
+    await environment.advance(10);
+
+    expect(waitingRoom.delayOf(late)).toBe(0);
   });
 });
 

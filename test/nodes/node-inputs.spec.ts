@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -7,18 +7,13 @@ import { Cluster, Redis } from 'ioredis';
 import { resolveOptions, type RedlockOptions } from '../../lib/core/options.js';
 import { MemoryNode } from '../../lib/nodes/memory-node.js';
 import { createNodes, type NodeInput, type NodeSet } from '../../lib/nodes/node-inputs.js';
+import { afterTest } from '../support/after-test.js';
 import { acquire, release, requestFor, worldOf } from '../support/node-harness.js';
 import { startRedisServer, type RedisServer } from '../support/redis-servers.js';
 
-const endings: (() => Promise<unknown>)[] = [];
-
-afterEach(async () => {
-  for (const end of endings.splice(0).reverse()) await end();
-});
-
 async function startServer(...args: string[]): Promise<RedisServer> {
   const server = await startRedisServer({ args });
-  endings.push(() => server.stop());
+  afterTest(() => server.stop());
   return server;
 }
 
@@ -26,7 +21,7 @@ function create(inputs: unknown, options: RedlockOptions = {}): NodeSet {
   const resolved = resolveOptions(options, 1);
   // Users of plain JavaScript pass anything.
   const nodes = createNodes(inputs as NodeInput[], resolved);
-  endings.push(() => nodes.close());
+  afterTest(() => nodes.close());
   return nodes;
 }
 
@@ -134,7 +129,7 @@ describe("an application's ioredis client", () => {
   async function startClient(keyPrefix = ''): Promise<Redis> {
     const server = await startServer();
     const client = new Redis(server.url, { keyPrefix });
-    endings.push(() => client.quit());
+    afterTest(() => client.quit());
     return client;
   }
 
@@ -190,7 +185,7 @@ describe("an application's ioredis client", () => {
       readOnly: true,
       lazyConnect: true,
     });
-    endings.push(async () => client.disconnect());
+    afterTest(() => client.disconnect());
     const { nodes, whenReady } = create([client]);
     await whenReady(60_000);
     const [node] = nodes;
@@ -218,7 +213,7 @@ describe('a connection', () => {
   it('goes by user, password and database of a URL', async () => {
     const server = await startServer();
     const client = new Redis(server.url);
-    endings.push(() => client.quit());
+    afterTest(() => client.quit());
     await client.call('ACL', ['SETUSER', 'ann', 'on', '>p@ss/word', '~*', '+@all']);
     await client.config('SET', 'requirepass', 'needed');
 
@@ -258,7 +253,7 @@ describe('a connection', () => {
 
   function temporaryDirectory(): string {
     const directory = mkdtempSync(join(tmpdir(), 'nestjs-locked-inputs-'));
-    endings.push(async () => rmSync(directory, { recursive: true, force: true }));
+    afterTest(() => rmSync(directory, { recursive: true, force: true }));
     return directory;
   }
 });

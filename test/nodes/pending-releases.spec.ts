@@ -67,6 +67,17 @@ describe('releases that a node has not confirmed', () => {
     expect(due[0]).toBe(first);
   });
 
+  it('are all kept once they were written, and leave no room for others', () => {
+    const { releases } = start();
+    const written = Array.from({ length: 5_000 }, () => releases.add(requestFor(), 'first'));
+    releases.add(requestFor(), null);
+
+    const due = releases.dueOn('next');
+
+    expect(due.length).toBe(written.length);
+    expect(due.at(-1)).toBe(written.at(-1));
+  });
+
   it('make room when they expire', () => {
     const { clock, releases } = start();
     for (let i = 0; i < 5_000; i += 1) releases.add(requestFor({ ttl: 100 }), null);
@@ -92,6 +103,16 @@ describe('a release that is asked for twice', () => {
 
     expect(isJoined).toBe(true);
     expect(answers).toEqual(['one done', 'two done']);
+  });
+
+  it('comes after those that were asked for in between', () => {
+    const { releases } = start();
+    const request = requestFor();
+    releases.add(request, 'first');
+    const between = releases.add(requestFor(), 'first');
+    const second = releases.add(request, 'first');
+
+    expect(releases.dueOn('next')).toEqual([between, second]);
   });
 
   it('is two once the first is confirmed, refused, or on another connection', () => {

@@ -1,6 +1,5 @@
 // The operations of one tick, as one script call on a real server.
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { Redis } from 'ioredis';
+import { afterEach, describe, expect, it } from '@jest/globals';
 
 import {
   acquire,
@@ -11,18 +10,11 @@ import {
   worldOf,
   type TestNodes,
 } from '../support/node-harness.js';
-import { startRedisServer, type RedisServer } from '../support/redis-servers.js';
+import { client, server } from '../support/redis-of-spec.js';
 import { scripts } from '../../lib/nodes/redis-scripts.js';
 import type { LockNode, OwnerRequest } from '../../lib/core/lock-node.js';
 
-let server: RedisServer;
-let client: Redis;
 let nodes: TestNodes | null = null;
-
-beforeAll(async () => {
-  server = await startRedisServer();
-  client = new Redis(server.url);
-});
 
 afterEach(async () => {
   await client.replicaof('NO', 'ONE');
@@ -30,11 +22,6 @@ afterEach(async () => {
   await client.flushall();
   await nodes?.close();
   nodes = null;
-});
-
-afterAll(async () => {
-  await client.quit();
-  await server.stop();
 });
 
 const world = worldOf();

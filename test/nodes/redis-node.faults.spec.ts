@@ -1,8 +1,9 @@
 // What a Redis node does when its server hangs, dies, changes its role or refuses to serve.
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import type { RedlockOptions } from '../../lib/core/options.js';
 import type { NodeInput } from '../../lib/nodes/node-inputs.js';
+import { afterTest } from '../support/after-test.js';
 import {
   acquire,
   eventually,
@@ -20,7 +21,6 @@ import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.js';
 /** A node is suspended after 100 ms of silence and dropped after 300. */
 const IMPATIENT: RedlockOptions = { nodeTimeout: 50, stallTimeout: 300 };
 
-const endings: (() => Promise<unknown>)[] = [];
 const unhandled: unknown[] = [];
 const onUnhandled = (reason: unknown): void => void unhandled.push(reason);
 
@@ -31,13 +31,9 @@ afterAll(() => {
   expect(unhandled).toEqual([]);
 });
 
-afterEach(async () => {
-  for (const end of endings.splice(0).reverse()) await end();
-});
-
 async function startServer(...args: string[]): Promise<RedisServer & { client: Redis }> {
   const server = await startRedisServer({ args });
-  endings.push(() => server.stop());
+  afterTest(() => server.stop());
   // Without a greeting, so that a password may be given later.
   const client = new Redis(server.url, {
     protocol: 2,
@@ -46,7 +42,7 @@ async function startServer(...args: string[]): Promise<RedisServer & { client: R
     retryStrategy: () => null,
   });
   client.on('error', () => undefined);
-  endings.push(() => disconnect(client));
+  afterTest(() => disconnect(client));
   return Object.assign(server, { client });
 }
 
@@ -59,13 +55,13 @@ async function disconnect(client: Redis): Promise<void> {
 
 async function startProxy(server: RedisServer): Promise<TcpProxy> {
   const proxy = await startTcpProxy(server.port);
-  endings.push(() => proxy.close());
+  afterTest(() => proxy.close());
   return proxy;
 }
 
 function startNodes(inputs: readonly NodeInput[], options: RedlockOptions = {}): TestNodes {
   const nodes = testNodes(inputs, options);
-  endings.push(() => nodes.close());
+  afterTest(() => nodes.close());
   return nodes;
 }
 
@@ -358,7 +354,7 @@ describe('a server that refuses commands', () => {
     const { node } = await startNode(server.url);
     const busy = server.client.eval('while true do end', 0).catch(() => undefined);
     const helper = server.client.duplicate();
-    endings.push(() => disconnect(helper));
+    afterTest(() => disconnect(helper));
 
     await eventually(async () => !(await helper.ping().catch(() => 'BUSY')).startsWith('P'));
     const answer = await acquire(node, requestFor());

@@ -1,5 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { Redis } from 'ioredis';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import type { LockNode } from '../../lib/core/lock-node.js';
 import {
   acquire,
@@ -8,27 +7,15 @@ import {
   testNodes,
   type TestNodes,
 } from '../support/node-harness.js';
-import { startRedisServer, type RedisServer } from '../support/redis-servers.js';
+import { client, server } from '../support/redis-of-spec.js';
 import { describeLockNode } from './lock-node.contract.js';
 
-let server: RedisServer;
-let client: Redis;
 let nodes: TestNodes | null = null;
 let others: TestNodes | null = null;
-
-beforeAll(async () => {
-  server = await startRedisServer();
-  client = new Redis(server.url);
-});
 
 afterEach(async () => {
   await nodes?.close();
   nodes = null;
-});
-
-afterAll(async () => {
-  await client.quit();
-  await server.stop();
 });
 
 async function start(): Promise<TestNodes> {

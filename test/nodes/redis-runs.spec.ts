@@ -10,16 +10,12 @@ import {
 import { scripts } from '../../lib/nodes/redis-scripts.js';
 import type { World } from '../../lib/core/lock-node.js';
 import { requestFor, worldOf } from '../support/node-harness.js';
-import { startRedisServer, type RedisServer } from '../support/redis-servers.js';
+import { client, server } from '../support/redis-of-spec.js';
 import { Random } from '../simulation/random.js';
 
-let server: RedisServer;
-let client: Redis;
 let ear: Redis;
 
 beforeAll(async () => {
-  server = await startRedisServer();
-  client = new Redis(server.url);
   ear = new Redis(server.url);
   await ear.subscribe('one:redlock:wake:b', 'many:redlock:wake:b');
 });
@@ -30,11 +26,7 @@ beforeEach(async () => {
   for (const prefix of ['one:', 'many:']) await client.lpush(`${prefix}list`, 'element');
 });
 
-afterAll(async () => {
-  client.disconnect();
-  ear.disconnect();
-  await server.stop();
-});
+afterAll(() => ear.disconnect());
 
 describe.each([
   ['with fencing', true],

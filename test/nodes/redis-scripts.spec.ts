@@ -1,5 +1,5 @@
 // The scripts as a server runs them: what they write, in which order, and what they refuse.
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { once } from 'node:events';
 import type { AcquireAnswer, ExtendAnswer, OwnerRequest } from '../../lib/core/lock-node.js';
@@ -18,28 +18,15 @@ import {
 } from '../../lib/nodes/redis-script-arguments.js';
 import { scripts, type RedisScript } from '../../lib/nodes/redis-scripts.js';
 import { requestFor, worldOf } from '../support/node-harness.js';
-import { startRedisServer, type RedisServer } from '../support/redis-servers.js';
+import { client, server } from '../support/redis-of-spec.js';
 
 const CERTIFICATE = 'redlock:node';
 const quarantined = worldOf({ quarantine: true });
 const M = quarantined.quarantine;
 
-let server: RedisServer;
-let client: Redis;
-
-beforeAll(async () => {
-  server = await startRedisServer();
-  client = new Redis(server.url);
-});
-
 beforeEach(async () => {
   await client.config('SET', 'maxmemory', '0');
   await client.flushall();
-});
-
-afterAll(async () => {
-  await client.quit();
-  await server.stop();
 });
 
 function run(script: RedisScript, args: ScriptArguments, on = client): Promise<unknown> {

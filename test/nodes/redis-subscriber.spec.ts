@@ -1,25 +1,21 @@
 // Wake-ups over a real server, and what is left of them when the connection, the server or the
 // right to subscribe is gone.
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { Redis } from 'ioredis';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import type { Redis } from 'ioredis';
 
 import { systemEnvironment } from '../../lib/core/environment.js';
 import { RedisSubscriber } from '../../lib/nodes/redis-subscriber.js';
 import { targetOfUrl } from '../../lib/nodes/redis-target.js';
+import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/node-harness.js';
-import { startRedisServer, type RedisServer } from '../support/redis-servers.js';
+import { client, server } from '../support/redis-of-spec.js';
+import { startRedisServer } from '../support/redis-servers.js';
+import { SimulatedEnvironment } from '../support/simulated-environment.js';
 import type { WakeListener } from '../../lib/core/lock-node.js';
 
 const CHANNEL = 'redlock:wake:r';
 
-let server: RedisServer;
-let client: Redis;
 let subscriber: RedisSubscriber;
-
-beforeAll(async () => {
-  server = await startRedisServer();
-  client = new Redis(server.url);
-});
 
 beforeEach(() => {
   subscriber = subscriberTo(server.url);
@@ -27,13 +23,30 @@ beforeEach(() => {
 
 afterEach(() => subscriber.close());
 
-afterAll(async () => {
-  await client.quit();
-  await server.stop();
-});
-
 function subscriberTo(url: string): RedisSubscriber {
   return new RedisSubscriber(targetOfUrl(url, '', 'the node'), systemEnvironment);
+}
+
+/** A subscriber in virtual time, and the connections that it makes. */
+function watch(url: string) {
+  const target = targetOfUrl(url, '', 'the node');
+  const connections: Redis[] = [];
+  const connect = (): Redis => {
+    const made = target.connect();
+    connections.push(made);
+    return made;
+  };
+  const environment = new SimulatedEnvironment();
+  const watched = new RedisSubscriber({ ...target, connect }, environment);
+  afterTest(() => watched.close());
+  return { connections, environment, watched };
+}
+
+/** Resolves when the connections there are now have ended. */
+async function ended(connections: readonly Redis[]): Promise<void> {
+  await Promise.all(
+    connections.map((connection) => new Promise((resolve) => connection.once('end', resolve))),
+  );
 }
 
 /** A listener that keeps what it hears. */
@@ -54,9 +67,9 @@ async function subscriptions(): Promise<number> {
   return count;
 }
 
-/** The server ends all connections that subscribe. */
+/** The server ends all connections but the test's own. */
 async function cutOff(): Promise<void> {
-  await client.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
+  await client.call('CLIENT', 'KILL', 'SKIPME', 'yes');
 }
 
 describe('a subscriber', () => {
@@ -72,6 +85,7 @@ describe('a subscriber', () => {
   });
 
   it('subscribes once for all listeners of a channel, and tells each of them', async () => {
+    await client.config('RESETSTAT');
     const ears = [new Ear(), new Ear()];
     const [first] = ears.map((ear) => subscriber.subscribe(CHANNEL, ear));
     await Promise.all(ears.map((ear) => ear.told(1)));
@@ -83,6 +97,7 @@ describe('a subscriber', () => {
     await client.publish(CHANNEL, '3');
     await eventually(() => late.heard.length === 1);
 
+    expect(await client.info('commandstats')).toContain('cmdstat_subscribe:calls=1,');
     expect(await subscriptions()).toBe(1);
     expect(ears.map(({ heard }) => heard)).toEqual([[], [3]]);
   });
@@ -137,19 +152,6 @@ describe('a subscriber', () => {
     expect(ear.live).toEqual([true, false, true]);
   });
 
-  it('stays away when it is cut off and nobody listens', async () => {
-    const ear = new Ear();
-    const stop = subscriber.subscribe(CHANNEL, ear);
-    await ear.told(1);
-    stop();
-
-    await cutOff();
-    await new Promise((resolve) => setTimeout(resolve, 150));
-
-    const clients = String(await client.call('CLIENT', 'LIST', 'TYPE', 'pubsub'));
-    expect(clients.trim()).toBe('');
-  });
-
   it('gives up an old connection for a new one when the server is reached anew', async () => {
     const ear = new Ear();
     subscriber.subscribe(CHANNEL, ear);
@@ -201,5 +203,67 @@ describe('a subscriber', () => {
     lonely.close();
 
     expect(ear.live).toEqual([]);
+  });
+
+  it('bears that the server refuses its password, without a sound', async () => {
+    const { connections, watched } = watch(server.url.replace('//', '//nobody:wrong@'));
+    const sound = jest.spyOn(console, 'error').mockReturnValue();
+    afterTest(() => sound.mockRestore());
+
+    watched.subscribe(CHANNEL, new Ear());
+    await ended(connections);
+
+    expect(sound).not.toHaveBeenCalled();
+  });
+});
+
+describe('a subscriber to whom nobody listens any more', () => {
+  async function startLive() {
+    const { watched, ...rest } = watch(server.url);
+    const ear = new Ear();
+    const stop = watched.subscribe(CHANNEL, ear);
+    await ear.told(1);
+    return { watched, stop, ...rest };
+  }
+
+  async function cutAllOff(connections: readonly Redis[]): Promise<void> {
+    const end = ended(connections);
+    await cutOff();
+    await end;
+  }
+
+  it('stays away when it is cut off', async () => {
+    const { connections, environment, stop } = await startLive();
+    stop();
+
+    await cutAllOff(connections);
+    const timers = environment.pendingTimers;
+    await environment.advance(5_000);
+
+    expect(timers).toBe(0);
+    expect(connections).toHaveLength(1);
+  });
+
+  it('stays away when it was about to connect anew', async () => {
+    const { connections, environment, stop } = await startLive();
+    await cutAllOff(connections);
+    const timers = environment.pendingTimers;
+
+    stop();
+    await environment.advance(5_000);
+
+    expect(timers).toBe(1);
+    expect(connections).toHaveLength(1);
+  });
+
+  it('gives up its connection when the server is reached anew, and makes none', async () => {
+    const { connections, stop, watched } = await startLive();
+    stop();
+
+    watched.renew();
+
+    expect(connections).toHaveLength(1);
+    const clients = async (): Promise<string> => String(await client.client('LIST'));
+    await eventually(async () => !(await clients()).includes('name=nestjs-locked'));
   });
 });

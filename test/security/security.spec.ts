@@ -13,18 +13,19 @@ import { MemoryNode } from '../../lib/nodes/memory-node.js';
 import { resolveOptions } from '../../lib/core/options.js';
 import { Redlock } from '../../lib/core/redlock.js';
 import { createNodes, type NodeInput, type NodeSet } from '../../lib/nodes/node-inputs.js';
-import { startRedisServer, type RedisServer } from '../support/redis-servers.js';
+import { client, server } from '../support/redis-of-spec.js';
+import { startRedisServer } from '../support/redis-servers.js';
 
 // A busy machine must not decide.
 const patient = { nodeTimeout: 2_000, ttl: 10_000 };
 
 describe('the log', () => {
   it('names no resource, no owner and no password, also when nodes go and locks are lost', async () => {
-    const server = await startRedisServer();
-    const admin = new Redis(server.url);
+    const mortal = await startRedisServer();
+    const admin = new Redis(mortal.url);
     await admin.call('ACL', ['SETUSER', 'locks', 'on', '>hunter2', '~*', '&*', '+@all']);
     const log = new Log();
-    const url = server.url.replace('redis://', 'redis://locks:hunter2@');
+    const url = mortal.url.replace('redis://', 'redis://locks:hunter2@');
     const imports = [RedlockModule.forRoot([url], { ttl: 1_000, nodeTimeout: 250, wait: 0 })];
     const redlock = (await startPlain({ imports }, log)).get(RedlockService);
     const owners: string[] = [];
@@ -34,7 +35,7 @@ describe('the log', () => {
         owners.push(ownerId);
         expect(await redlock.tryAcquire('user:bob@example.com')).not.toBeNull();
         expect(await redlock.tryAcquire('user:bob@example.com')).toBeNull();
-        await server.stop();
+        await mortal.stop();
         await aborted(signal);
       }),
     );
@@ -70,14 +71,10 @@ const hostile: readonly (readonly [kind: string, name: string])[] = [
 const others = ['admin', 'caf\u00e9', 'a', 'ab', 'x'];
 
 describe.each(['Redis', 'memory'])('a resource named by a stranger, on a %s node', (kind) => {
-  let server: RedisServer;
-  let client: Redis;
   let nodes: NodeSet;
   let redlock: Redlock;
 
   beforeAll(async () => {
-    server = await startRedisServer();
-    client = new Redis(server.url);
     const inputs: NodeInput[] = kind === 'Redis' ? [server.url] : [new MemoryNode()];
     nodes = createNodes(inputs, resolveOptions(patient, 1));
     await nodes.whenReady(5_000);
@@ -87,8 +84,6 @@ describe.each(['Redis', 'memory'])('a resource named by a stranger, on a %s node
   afterAll(async () => {
     await redlock.close();
     await nodes.close();
-    client.disconnect();
-    await server.stop();
   });
 
   it.each(hostile)('%s is a name like any other', async (_kind, name) => {
@@ -156,23 +151,17 @@ describe('TLS', () => {
     '--tls-key-file',
     join(folder, 'key.pem'),
   ];
-  let server: RedisServer;
   let tlsPort: number;
 
   beforeAll(async () => {
-    server = await startRedisServer();
     // The plain port stays: nothing but the certificate may be the reason for a refusal.
-    const admin = new Redis(server.url);
     for (let index = 0; index < files.length; index += 2) {
-      await admin.config('SET', files[index]?.slice(2) ?? '', files[index + 1] ?? '');
+      await client.config('SET', files[index]?.slice(2) ?? '', files[index + 1] ?? '');
     }
-    await admin.config('SET', 'tls-auth-clients', 'no');
+    await client.config('SET', 'tls-auth-clients', 'no');
     tlsPort = server.port + 10_000;
-    await admin.config('SET', 'tls-port', tlsPort);
-    admin.disconnect();
+    await client.config('SET', 'tls-port', tlsPort);
   });
-
-  afterAll(() => server.stop());
 
   async function lockOver(input: NodeInput): Promise<Lock> {
     const nodes = createNodes([input], resolveOptions(patient, 1));

@@ -1,0 +1,23 @@
+// One Redis server for all tests of a spec file, and a client of the tests beside the locks' own.
+// A file that imports them has them from its first `beforeAll` on. They end after its last test
+// and the `afterAll` of its groups, before the file's own `afterAll`.
+import { afterAll, beforeAll } from '@jest/globals';
+import { Redis } from 'ioredis';
+
+import { startRedisServer, type RedisServer } from './redis-servers.js';
+
+/** A server that is this spec file's alone. What a test changes in it, the test puts right. */
+export let server: RedisServer;
+
+/** Connected to {@link server}, with the options of ioredis as they are by default. */
+export let client: Redis;
+
+beforeAll(async () => {
+  server = await startRedisServer();
+  client = new Redis(server.url);
+});
+
+afterAll(async () => {
+  client.disconnect();
+  await server.stop();
+});
