@@ -87,6 +87,22 @@ describe('releases that a node has not confirmed', () => {
 
     expect(releases.dueOn('next')).toHaveLength(3_000);
   });
+
+  it('are forgotten when they expire, two at each call, though none is noted any more', () => {
+    const { clock, releases } = start();
+    const noted = Array.from({ length: 4 }, (_, index) =>
+      releases.add(requestFor({ ttl: index < 3 ? 100 : 1_000 }), 'first'),
+    );
+    const kept = (): number => noted.filter(({ request }) => releases.has(request.ownerId)).length;
+    clock.now = 200;
+
+    const counts = [1, 2, 3].map(() => {
+      releases.forgetExpired();
+      return kept();
+    });
+
+    expect(counts).toEqual([2, 1, 1]);
+  });
 });
 
 describe('a release that is asked for twice', () => {

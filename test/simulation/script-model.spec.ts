@@ -1,5 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { Redis } from 'ioredis';
+import { describe, expect, it } from '@jest/globals';
 
 import { resolveOptions } from '../../lib/core/options.js';
 import {
@@ -16,7 +15,8 @@ import {
 } from '../../lib/nodes/redis-script-arguments.js';
 import { scripts } from '../../lib/nodes/redis-scripts.js';
 import type { ReleaseRequest, World } from '../../lib/core/lock-node.js';
-import { startRedisServer, type RedisServer } from '../support/redis-servers.js';
+import { afterTest } from '../support/after-test.js';
+import { client } from '../support/redis-of-spec.js';
 import { Random } from './random.js';
 import {
   OutOfMemory,
@@ -39,22 +39,6 @@ const OPERATIONS_MAX = 4_000;
  */
 const TOLERANCE = 3;
 
-let server: RedisServer;
-let redis: Redis;
-let subscriber: Redis;
-
-beforeAll(async () => {
-  server = await startRedisServer();
-  redis = new Redis(server.port, '127.0.0.1');
-  subscriber = new Redis(server.port, '127.0.0.1');
-});
-
-afterAll(async () => {
-  redis.disconnect();
-  subscriber.disconnect();
-  await server.stop();
-});
-
 describe('the model of the Redis scripts', () => {
   it.each([
     ['with fencing and quarantine', { fencing: true, quarantine: true }],
@@ -66,6 +50,8 @@ describe('the model of the Redis scripts', () => {
     const { world } = resolveOptions({ ttlMax: 300, ...options }, 3);
     const comparison = new Comparison(world, new Random(options.fencing ? 7 : 8, 1));
     await comparison.start();
+    const subscriber = client.duplicate();
+    afterTest(() => subscriber.disconnect());
     await subscriber.subscribe(wakeChannel(world, LISTENED));
 
     // A run in which one answer never came would compare nothing of it.
@@ -108,10 +94,10 @@ class Comparison {
   }
 
   async #flush(): Promise<void> {
-    await redis.flushall();
+    await client.flushall();
     this.#model.data.clear();
     this.#stallMax = 0;
-    this.#replid = /master_replid:(\w+)/.exec(await redis.info('replication'))?.[1] ?? '';
+    this.#replid = /master_replid:(\w+)/.exec(await client.info('replication'))?.[1] ?? '';
   }
 
   async step(): Promise<void> {
@@ -222,12 +208,12 @@ class Comparison {
     if (this.#isFull) return;
     const birth = (await microseconds()) + this.random.pick([-500_000, 900_000, 1_200_000]);
     const value = `${this.random.chance(0.5) ? this.#replid : 'another'}:${birth}`;
-    await redis.set(key, value);
+    await client.set(key, value);
     this.#model.data.set(key, { value, expiresAt: Infinity });
   }
 
   async #fill(isFull: boolean): Promise<void> {
-    await redis.config('SET', 'maxmemory', isFull ? '1' : '0');
+    await client.config('SET', 'maxmemory', isFull ? '1' : '0');
     this.#isFull = isFull;
   }
 
@@ -253,7 +239,7 @@ class Comparison {
   // In one step with its time: between two commands a key may expire.
   async #compareData(): Promise<void> {
     const startedAt = performance.now();
-    const [now, ...entries] = (await redis.eval(LIST_ALL, 0)) as [number, ...Entry[]];
+    const [now, ...entries] = (await client.eval(LIST_ALL, 0)) as [number, ...Entry[]];
     this.#stallMax = Math.max(this.#stallMax, performance.now() - startedAt);
     const millisecond = Math.floor(now / 1_000);
     const isNear = (key: string): boolean => {
@@ -312,7 +298,7 @@ local now = time[1] * 1000000 + time[2]
 if isDone then return {now, reply} end
 return {now, type(reply) == 'table' and reply.err or reply}`;
   const startedAt = performance.now();
-  const [now, reply] = (await redis.call('eval', timed, ...args)) as [number, unknown];
+  const [now, reply] = (await client.call('eval', timed, ...args)) as [number, unknown];
   const took = performance.now() - startedAt;
   if (typeof reply !== 'string') return { now, took, reply };
   if (reply.includes('OOM')) return { now, took, reply: 'oom' };
@@ -324,7 +310,7 @@ function remainingOf(answer: unknown): number {
 }
 
 async function microseconds(): Promise<number> {
-  const [seconds, rest] = await redis.time();
+  const [seconds, rest] = await client.time();
   return Number(seconds) * 1_000_000 + Number(rest);
 }
 
