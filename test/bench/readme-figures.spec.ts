@@ -73,6 +73,7 @@ const origins: Record<string, Column> = {
 describe("the README's figures on speed", () => {
   const section = below('## Speed\n', read('README.md'));
   const [, ...rows] = rowsIn(section);
+  const text = section.replaceAll(/\s+/g, ' ');
 
   it.each(Object.entries(origins))('are those of the kept results: %s', (start, column) => {
     const [, ...figures] = rows.find(([name]) => name?.startsWith(start)) ?? [];
@@ -93,10 +94,19 @@ describe("the README's figures on speed", () => {
   it('are those of the kept results in the text below the table, too', () => {
     const perSecond = { scenario: 'S4', column: 'acquisitions per second, /s' };
 
-    const hot = /redlock-universal makes ([\d,]+) to our ([\d,]+)/.exec(section)?.slice(1);
-    const bare = /makes\s+([\d,]+) pairs per second/.exec(section)?.[1];
+    const hot = /redlock-universal makes ([\d,]+) to our ([\d,]+)/.exec(text)?.slice(1);
+    const bare = /makes ([\d,]+) pairs per second/.exec(text)?.[1];
 
     expect(hot).toEqual([kept('redlock-universal', perSecond), kept('nestjs-locked', perSecond)]);
     expect(bare).toBe(kept('bare socket', rate));
+  });
+
+  it('are those of docs/FENCING-COSTS.md where they are from its study', () => {
+    const study = rowsIn(below('## Figures\n', read('docs/FENCING-COSTS.md')));
+    const forms = ['no fencing', 'record per resource (section 8)'];
+
+    const told = /make ([\d,]+) without fencing and ([\d,]+) with it/.exec(text)?.slice(1);
+
+    expect(told).toEqual(forms.map((form) => study.find(([name]) => name === form)?.[1]));
   });
 });
