@@ -1,6 +1,6 @@
 // A batch does together what is alike: to the same effect as one operation after the other.
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { Redis } from 'ioredis';
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import type { Redis } from 'ioredis';
 
 import {
   batchArguments,
@@ -10,23 +10,15 @@ import {
 import { scripts } from '../../lib/nodes/redis-scripts.js';
 import type { World } from '../../lib/core/lock-node.js';
 import { requestFor, worldOf } from '../support/node-harness.js';
-import { client, server } from '../support/redis-of-spec.js';
+import { client, connect } from '../support/redis-of-spec.js';
 import { Random } from '../simulation/random.js';
-
-let ear: Redis;
-
-beforeAll(async () => {
-  ear = new Redis(server.url);
-  await ear.subscribe('one:redlock:wake:b', 'many:redlock:wake:b');
-});
 
 beforeEach(async () => {
   await client.flushall();
   // No lock, but in a lock's place.
   for (const prefix of ['one:', 'many:']) await client.lpush(`${prefix}list`, 'element');
+  await connect().subscribe('one:redlock:wake:b', 'many:redlock:wake:b');
 });
-
-afterAll(() => ear.disconnect());
 
 describe.each([
   ['with fencing', true],
@@ -55,7 +47,7 @@ describe('a user without the right to MGET', () => {
   it('gets the same, by one call for each lock', async () => {
     const rights = ['~*', '&*', '+@all', '-mget'];
     await client.call('ACL', ['SETUSER', 'slow', 'reset', 'on', '>secret', ...rights]);
-    const slow = new Redis(server.url.replace('//', '//slow:secret@'));
+    const slow = connect({ username: 'slow', password: 'secret' });
     const world = worldOf({ keyPrefix: 'many:' });
     const requests = ['a', 'b', 'c'].map((resource) =>
       requestFor({ world, resources: [resource] }),
@@ -69,7 +61,6 @@ describe('a user without the right to MGET', () => {
     const answers = await asBatch([...acquire, ...release], slow);
 
     expect(answers).toEqual(['granted', 'granted', 'granted', 'done 0', 'done 1', 'done 0']);
-    slow.disconnect();
   });
 });
 

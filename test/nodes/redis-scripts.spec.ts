@@ -1,6 +1,5 @@
 // The scripts as a server runs them: what they write, in which order, and what they refuse.
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import { Redis } from 'ioredis';
 import { once } from 'node:events';
 import type { AcquireAnswer, ExtendAnswer, OwnerRequest } from '../../lib/core/lock-node.js';
 import {
@@ -18,7 +17,7 @@ import {
 } from '../../lib/nodes/redis-script-arguments.js';
 import { scripts, type RedisScript } from '../../lib/nodes/redis-scripts.js';
 import { requestFor, worldOf } from '../support/node-harness.js';
-import { client, server } from '../support/redis-of-spec.js';
+import { client, connect } from '../support/redis-of-spec.js';
 
 const CERTIFICATE = 'redlock:node';
 const quarantined = worldOf({ quarantine: true });
@@ -283,17 +282,14 @@ describe('quarantine (birth certificate)', () => {
 
   it('goes by the certificate alone where INFO is denied inside scripts', async () => {
     await client.call('ACL', ['SETUSER', 'blind', 'on', '>pw', '~*', '+@all', '-info']);
-    const blind = client.duplicate({ username: 'blind', password: 'pw', enableReadyCheck: false });
-    try {
-      const fresh = await certify(false, blind);
-      await bear(M, 'a'.repeat(40));
-      const old = await certify(false, blind);
+    const blind = connect({ username: 'blind', password: 'pw', enableReadyCheck: false });
 
-      expect(fresh).toMatchObject({ quarantineRemaining: M, isOriginKnown: false });
-      expect(old).toMatchObject({ quarantineRemaining: 0, isOriginKnown: false });
-    } finally {
-      blind.disconnect();
-    }
+    const fresh = await certify(false, blind);
+    await bear(M, 'a'.repeat(40));
+    const old = await certify(false, blind);
+
+    expect(fresh).toMatchObject({ quarantineRemaining: M, isOriginKnown: false });
+    expect(old).toMatchObject({ quarantineRemaining: 0, isOriginKnown: false });
   });
 });
 
@@ -317,7 +313,7 @@ describe('an odd reply', () => {
 
 describe('a release that tells those who listen', () => {
   it('counts them on each channel, and gives the most', async () => {
-    const ears = [new Redis(server.url), new Redis(server.url)];
+    const ears = [connect(), connect()];
     for (const ear of ears) await ear.subscribe('redlock:wake:b');
     await ears[0]?.subscribe('redlock:wake:a');
     const request = requestFor({ resources: ['a', 'b', 'c'] });
@@ -326,11 +322,10 @@ describe('a release that tells those who listen', () => {
     const reply = await release(request);
 
     expect(readReleased(reply)).toEqual({ vote: 'done', listeners: 2 });
-    for (const ear of ears) ear.disconnect();
   });
 
   it('counts only the others where its own process listens too', async () => {
-    const ears = [new Redis(server.url), new Redis(server.url), new Redis(server.url)];
+    const ears = [connect(), connect(), connect()];
     for (const ear of ears) await ear.subscribe('redlock:wake:r');
     const heard = ears.map((ear) => once(ear, 'message'));
     const request = requestFor();
@@ -340,14 +335,12 @@ describe('a release that tells those who listen', () => {
 
     expect(readReleased(reply)).toEqual({ vote: 'done', listeners: 2 });
     expect(await Promise.all(heard)).toEqual(ears.map(() => ['redlock:wake:r', '2']));
-    for (const ear of ears) ear.disconnect();
   });
 
   it.each(['-pubsub', '-publish'])('is done without the right to tell them (%s)', async (right) => {
     await client.acl('SETUSER', 'mute', 'reset', 'on', '>secret', '~*', '&*', '+@all', right);
-    const mute = new Redis(server.url.replace('//', '//mute:secret@'));
-    const ear = new Redis(server.url);
-    await ear.subscribe('redlock:wake:r');
+    const mute = connect({ username: 'mute', password: 'secret' });
+    await connect().subscribe('redlock:wake:r');
     const request = requestFor();
     await acquire(request);
 
@@ -355,7 +348,5 @@ describe('a release that tells those who listen', () => {
 
     expect(readReleased(reply)).toMatchObject({ vote: 'done' });
     expect(await client.exists('r')).toBe(0);
-    mute.disconnect();
-    ear.disconnect();
   });
 });

@@ -15,8 +15,7 @@ import {
 } from '../../lib/nodes/redis-script-arguments.js';
 import { scripts } from '../../lib/nodes/redis-scripts.js';
 import type { ReleaseRequest, World } from '../../lib/core/lock-node.js';
-import { afterTest } from '../support/after-test.js';
-import { client } from '../support/redis-of-spec.js';
+import { client, connect } from '../support/redis-of-spec.js';
 import { Random } from './random.js';
 import {
   OutOfMemory,
@@ -50,9 +49,7 @@ describe('the model of the Redis scripts', () => {
     const { world } = resolveOptions({ ttlMax: 300, ...options }, 3);
     const comparison = new Comparison(world, new Random(options.fencing ? 7 : 8, 1));
     await comparison.start();
-    const subscriber = client.duplicate();
-    afterTest(() => subscriber.disconnect());
-    await subscriber.subscribe(wakeChannel(world, LISTENED));
+    await connect().subscribe(wakeChannel(world, LISTENED));
 
     // A run in which one answer never came would compare nothing of it.
     const expected = [...expectedVotes(world), 'told 0', 'told 1'];

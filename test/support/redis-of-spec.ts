@@ -2,8 +2,9 @@
 // A file that imports them has them from its first `beforeAll` on. They end after its last test
 // and the `afterAll` of its groups, before the file's own `afterAll`.
 import { afterAll, beforeAll } from '@jest/globals';
-import { Redis } from 'ioredis';
+import { Redis, type RedisOptions } from 'ioredis';
 
+import { afterTest } from './after-test.js';
 import { startRedisServer, type RedisServer } from './redis-servers.js';
 
 /** A server that is this spec file's alone. What a test changes in it, the test puts right. */
@@ -16,6 +17,13 @@ beforeAll(async () => {
   server = await startRedisServer();
   client = new Redis(server.url);
 });
+
+/** Another client of {@link server}, which ends with the test. */
+export function connect(options: Partial<RedisOptions> = {}): Redis {
+  const made = client.duplicate(options);
+  afterTest(() => made.disconnect());
+  return made;
+}
 
 afterAll(async () => {
   client.disconnect();
