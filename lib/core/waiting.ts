@@ -114,7 +114,7 @@ export class WaitingRoom {
   /**
    * The delay before the attempt after a wake-up: Redis tells its subscribers in a fixed order, and
    * the first would win every time. Who has lost as many races as there are others has seen each
-   * of them win, and goes at once; those draw, from half the time after each race they lost.
+   * of them win, and goes at once. The others draw, up to half as much after each race they lost.
    */
   raceDelay(waiter: Waiter): Milliseconds {
     const { environment } = this.#ensemble;
