@@ -33,7 +33,8 @@ function messageOf(answer: AcquireAnswer | ExtendAnswer): string {
 
 /**
  * Whether a node that gave this answer has certainly nothing to undo: the acquisition was never
- * sent to it, or wrote nothing.
+ * sent to it, or refused. One that said taken or stale has: the tombstone that a release leaves
+ * there stops the same acquisition should it arrive once more, late.
  */
 export function isUntouched(answer: AcquireAnswer | null | undefined): boolean {
   return answer?.vote === 'failed' && !answer.mayHold;

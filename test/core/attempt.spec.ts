@@ -252,6 +252,19 @@ describe('after a failed attempt', () => {
     expect(trial.nodes.map((node) => node.count('release'))).toEqual([1, 1, 1]);
   });
 
+  it.each<Behaviour>(['is taken', 'is stale'])(
+    'a node that %s is asked to release, lest the acquisition comes there once more',
+    async (behaviour) => {
+      const trial = prepare(3);
+      for (const node of trial.nodes) arrange(trial, node, behaviour);
+
+      trial.attempt.start(timeout);
+      await trial.environment.settle();
+
+      expect(trial.nodes.map((node) => node.count('release'))).toEqual([1, 1, 1]);
+    },
+  );
+
   it('a node that was never sent anything has nothing to release', async () => {
     const trial = prepare(3);
     for (const node of trial.nodes) node.refuse('acquire');
