@@ -32,8 +32,9 @@ export class PendingReleases<Connection> {
     sentOn: Connection | null,
     onAnswer: (answer: ReleaseAnswer) => void = ignore,
   ): PendingRelease<Connection> {
-    this.forgetExpired();
-    const expiresAt = this.environment.now() + request.ttl * KEPT_FOR;
+    const now = this.environment.now();
+    this.forgetExpired(now);
+    const expiresAt = now + request.ttl * KEPT_FOR;
     const release = { request, expiresAt, sentOn, onAnswer };
     if (sentOn !== null || this.#byOwner.size < UNSENT_MAX) {
       // Deleted first, so that the order of the map stays that of the notes.
@@ -83,8 +84,7 @@ export class PendingReleases<Connection> {
   }
 
   /** Two of the oldest at each call of a node keep the list short without a timer. */
-  forgetExpired(): void {
-    const now = this.environment.now();
+  forgetExpired(now = this.environment.now()): void {
     let looked = 0;
     for (const { request, expiresAt } of this.#byOwner.values()) {
       if (expiresAt > now || looked === 2) return;
