@@ -53,9 +53,7 @@ export class NodeHealth {
 
   /** Connected but silent: for how long it has been, and what it owes, is for the message. */
   suspended(silence: Milliseconds, backlog: number): void {
-    const message =
-      `Suspended: ${backlog} of its commands have gone unanswered, the oldest for ` +
-      `${Math.round(silence)} ms.`;
+    const message = `Suspended: silent for ${Math.round(silence)} ms, commands unanswered: ${backlog}.`;
     if (this.#state === 'up') this.#change('suspended', message, this.#findings);
   }
 

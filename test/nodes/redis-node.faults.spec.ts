@@ -1,6 +1,9 @@
 // What a Redis node does when its server hangs, dies, changes its role or refuses to serve.
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import type { LockNode, ReleaseRequest } from '../../lib/core/lock-node.js';
 import type { RedlockOptions } from '../../lib/core/options.js';
 import type { NodeInput } from '../../lib/nodes/node-inputs.js';
 import { afterTest } from '../support/after-test.js';
@@ -20,6 +23,17 @@ import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.js';
 
 /** A node is suspended after 100 ms of silence and dropped after 300. */
 const IMPATIENT: RedlockOptions = { nodeTimeout: 50, stallTimeout: 300 };
+
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc') as () => void;
+
+/** Gives what the node keeps of the release, which it cannot deliver. */
+function releaseInVain(node: LockNode): WeakRef<ReleaseRequest> {
+  const request = { ...requestFor({ ttl: 100 }), wakes: false };
+  void acquire(node, request);
+  node.release(request, () => undefined);
+  return new WeakRef(request);
+}
 
 const unhandled: unknown[] = [];
 const onUnhandled = (reason: unknown): void => void unhandled.push(reason);
@@ -137,6 +151,23 @@ describe('a server that hangs (SIGSTOP)', () => {
     expect(answer).toMatchObject({ vote: 'failed', mayHold: false });
     expect(state).toBe('suspended');
     expect(log.events.map(({ status }) => status.state)).toEqual(['up', 'suspended', 'up']);
+    expect(log.messages[1]).toMatch(/^Suspended: silent for \d+ ms, commands unanswered: 4096\.$/);
+  });
+
+  it('keeps no release beyond its time, although none is noted while it is away', async () => {
+    const server = await startServer();
+    const { log, node } = await startNode(server.url, IMPATIENT);
+    server.freeze();
+    const kept = releaseInVain(node);
+    await log.untilState('down');
+
+    await eventually(() => {
+      void acquire(node, requestFor());
+      collectGarbage();
+      return kept.deref() === undefined;
+    });
+
+    expect(node.status().state).not.toBe('up');
   });
 
   it('is up again when it answers', async () => {
