@@ -29,8 +29,8 @@ const RUNS = [
 ];
 
 // Further packages that these tests need, of the Nest that the repository does not use.
-const CONTEXTS = { nest: 11, ioredis: 6 };
-const CONTEXT_PACKAGES = [
+const OWN_TESTS = { nest: 11, ioredis: 6 };
+const OWN_TEST_PACKAGES = [
   ...['testing', 'platform-express', 'platform-fastify', 'platform-socket.io'],
   ...['microservices', 'websockets', 'bullmq', 'cqrs', 'terminus'],
 ]
@@ -47,7 +47,7 @@ await inPairs(pairs, prepare);
 const redis = await startRedis();
 try {
   const runs = RUNS.map((cell) => () => runCell(cell, redis.url));
-  await inPairs([runContexts, ...runs], (start) => start());
+  await inPairs([runOwnTests, ...runs], (start) => start());
 } finally {
   await redis.stop();
 }
@@ -56,36 +56,36 @@ async function prepare({ nest, ioredis }) {
   const place = placeOf(nest, ioredis);
   const packages = [`@nestjs/common@${nest}`, `@nestjs/core@${nest}`, `ioredis@${ioredis}`];
   const peers = [...packages, 'reflect-metadata@0.2', 'rxjs@7', '@types/node@20'];
-  const isForContexts = nest === CONTEXTS.nest && ioredis === CONTEXTS.ioredis;
+  const hasOwnTests = nest === OWN_TESTS.nest && ioredis === OWN_TESTS.ioredis;
   for (const [format, type] of Object.entries({ esm: 'module', cjs: 'commonjs' })) {
     mkdirSync(join(place, format), { recursive: true });
     writeFileSync(join(place, format, 'package.json'), JSON.stringify({ type }));
     cpSync(join(root, 'test/matrix'), join(place, format), { recursive: true });
   }
-  if (isForContexts) copyContexts(join(place, 'contexts'));
-  writeFileSync(join(place, 'tsconfig.json'), JSON.stringify(compilation(isForContexts)));
-  await install(place, packed, [...peers, ...(isForContexts ? CONTEXT_PACKAGES : [])]);
-  // The contexts' packages are no run-time dependencies of ours.
-  if (!isForContexts) await audit(place);
+  if (hasOwnTests) copyOwnTests(join(place, 'own'));
+  writeFileSync(join(place, 'tsconfig.json'), JSON.stringify(compilation(hasOwnTests)));
+  await install(place, packed, [...peers, ...(hasOwnTests ? OWN_TEST_PACKAGES : [])]);
+  // The packages of these tests are no run-time dependencies of ours.
+  if (!hasOwnTests) await audit(place);
   await run(process.execPath, [tool('typescript', 'bin/tsc'), '-p', '.'], { cwd: place });
   tell(`Nest ${nest}, ioredis ${ioredis}: installed and type-checked as ESM and as CommonJS`);
 }
 
 /** One run of tsc: each folder's package.json says what its files are. */
-function compilation(isForContexts) {
+function compilation(hasOwnTests) {
   const paths = { '@jest/globals': [tool('@jest/globals', 'build/index.d.ts')] };
   return {
     compilerOptions: {
       ...{ target: 'es2022', lib: ['es2022', 'esnext.disposable'], types: ['node'] },
-      ...{ module: 'nodenext', strict: true, skipLibCheck: isForContexts },
+      ...{ module: 'nodenext', strict: true, skipLibCheck: hasOwnTests },
       ...{ experimentalDecorators: true, emitDecoratorMetadata: true },
-      ...(isForContexts ? { paths } : {}),
+      ...(hasOwnTests ? { paths } : {}),
     },
-    include: ['esm', 'cjs', 'contexts'],
+    include: ['esm', 'cjs', 'own'],
   };
 }
 
-function copyContexts(place) {
+function copyOwnTests(place) {
   mkdirSync(place);
   writeFileSync(join(place, 'package.json'), JSON.stringify({ type: 'module' }));
   const support = ['after-test.ts', 'redis-servers.ts'].map((file) => `test/support/${file}`);
@@ -120,11 +120,11 @@ function argumentsOf(runner, format) {
   }
 }
 
-async function runContexts() {
-  const cwd = join(placeOf(CONTEXTS.nest, CONTEXTS.ioredis), 'contexts');
+async function runOwnTests() {
+  const cwd = join(placeOf(OWN_TESTS.nest, OWN_TESTS.ioredis), 'own');
   const command = [...jest(true), '--testTimeout', '20000', '--testMatch', '**/*.spec.js'];
   await run(process.execPath, command, { cwd, timeout: 180_000 });
-  tell(`Nest ${CONTEXTS.nest}: test/nest/contexts and test/terminus passed`);
+  tell(`Nest ${OWN_TESTS.nest}: test/nest/contexts and test/terminus passed`);
 }
 
 function jest(isEsm) {
