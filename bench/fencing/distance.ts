@@ -1,6 +1,6 @@
 // Who gets a lock of a hot set: clients near and far, with clocks that are right and wrong.
 import { pause } from '../measure/pause.js';
-import { connectNodes, QUORUM, type ScriptNode } from './script-node.js';
+import { connectNodes, forgetAll, QUORUM, type ScriptNode } from './script-node.js';
 import type { Form } from './forms.js';
 
 /** For when clients aim P: `arrival` is PROTOCOL.md section 8, `sent` the same without its lead. */
@@ -50,6 +50,7 @@ export async function measureShares(
       return new Client(await connectNodes(urls, form, own.roundTrip / 2), own, aim);
     }),
   );
+  await forgetAll(clients[0]?.nodes ?? []);
   const endsAt = performance.now() + seconds * 1_000;
   await Promise.all(clients.map((client) => client.run(endsAt)));
   await Promise.all(clients.flatMap(({ nodes }) => nodes.map((node) => node.close())));

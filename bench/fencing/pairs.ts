@@ -1,7 +1,14 @@
 // What a form costs: callers who acquire and release, nobody in another's way.
 import { pause } from '../measure/pause.js';
 import { RedisMeter } from '../measure/redis-meter.js';
-import { connectNodes, QUORUM, SKEW, type Operation, type ScriptNode } from './script-node.js';
+import {
+  connectNodes,
+  forgetAll,
+  QUORUM,
+  SKEW,
+  type Operation,
+  type ScriptNode,
+} from './script-node.js';
 import type { Form } from './forms.js';
 
 /** Of one round. */
@@ -25,6 +32,7 @@ export async function measureCost(
   seconds: number,
 ): Promise<Cost> {
   const nodes = await connectNodes(urls, form);
+  await forgetAll(nodes);
   const meter = new RedisMeter(urls);
   const [before, ownBefore] = [await meter.read(), process.cpuUsage()];
   const startedAt = performance.now();
@@ -54,6 +62,7 @@ export async function measureCost(
 /** Bytes that a server keeps of a resource that was locked once and released. */
 export async function measureMemory(url: string, form: Form): Promise<number> {
   const nodes = await connectNodes([url], form);
+  await forgetAll(nodes);
   const read = async (): Promise<number> => {
     const info = await nodes[0]?.client.info('memory');
     return Number(/^used_memory:(\d+)/m.exec(info ?? '')?.[1]);

@@ -1,6 +1,4 @@
 // A client's way to one server: what a tick asks goes as calls of at most 128 operations.
-import { createHash } from 'node:crypto';
-
 import { Redis } from 'ioredis';
 
 import { pause } from '../measure/pause.js';
@@ -25,36 +23,36 @@ const RETENTION = 10_000;
 const TTL = '10000';
 const BATCH_MAX = 128;
 
-/** A node for each server, which has forgotten everything. `delay` is that of each direction, in ms. */
+/** A node for each server. `delay` is that of each direction, in ms. */
 export async function connectNodes(
   urls: readonly string[],
   form: Form,
   delay = 0,
 ): Promise<ScriptNode[]> {
-  const nodes = urls.map((url) => new ScriptNode(url, form, delay));
-  await Promise.all(nodes.map((node) => node.prepare()));
-  return nodes;
+  return Promise.all(
+    urls.map(async (url) => {
+      const client = new Redis(url);
+      const sha = String(await client.script('LOAD', form.script));
+      return new ScriptNode(client, sha, form, delay);
+    }),
+  );
+}
+
+/** Lets the servers of these nodes forget all locks and tokens. */
+export async function forgetAll(nodes: readonly ScriptNode[]): Promise<void> {
+  await Promise.all(nodes.map(({ client }) => client.flushall()));
 }
 
 /** One connection. */
 export class ScriptNode {
-  readonly client: Redis;
-  readonly #form: Form;
-  readonly #delay: number;
-  readonly #sha: string;
   #operations: Operation[] = [];
 
-  constructor(url: string, form: Form, delay: number) {
-    this.client = new Redis(url);
-    this.#form = form;
-    this.#delay = delay;
-    this.#sha = createHash('sha1').update(form.script).digest('hex');
-  }
-
-  async prepare(): Promise<void> {
-    await this.client.flushall();
-    await this.client.script('LOAD', this.#form.script);
-  }
+  constructor(
+    readonly client: Redis,
+    private readonly sha: string,
+    private readonly form: Form,
+    private readonly delay: number,
+  ) {}
 
   add(operation: Operation): void {
     if (this.#operations.push(operation) === 1) setImmediate(() => this.#flush());
@@ -62,7 +60,7 @@ export class ScriptNode {
 
   /** After what is still on its way. */
   async close(): Promise<void> {
-    await pause(2 * this.#delay + 20);
+    await pause(2 * this.delay + 20);
     this.client.disconnect();
   }
 
@@ -76,7 +74,7 @@ export class ScriptNode {
   }
 
   async #call(operations: readonly Operation[]): Promise<void> {
-    const { isFenced, hasRecords, shared } = this.#form;
+    const { isFenced, hasRecords, shared } = this.form;
     const keys = ['redlock:node', ...shared];
     const own: (string | number)[] = [SKEW, isFenced ? RETENTION : 0, 0, 0];
     let run = '';
@@ -87,13 +85,13 @@ export class ScriptNode {
       keys.push(resource);
       if (hasRecords) keys.push(`redlock:fence:${resource}`);
     }
-    const reply = await this.client.evalsha(this.#sha, keys.length, ...keys, ...own);
+    const reply = await this.client.evalsha(this.sha, keys.length, ...keys, ...own);
     this.#later(() => answer(operations, reply as unknown[]));
   }
 
   #later(what: () => void): void {
-    if (this.#delay === 0) what();
-    else setTimeout(what, this.#delay);
+    if (this.delay === 0) what();
+    else setTimeout(what, this.delay);
   }
 }
 
