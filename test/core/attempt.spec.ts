@@ -76,6 +76,10 @@ function prepare(nodeCount: number): Trial {
   };
 }
 
+function releases(trial: Trial): number[] {
+  return trial.nodes.map((node) => node.count('release'));
+}
+
 function arrange(trial: Trial, node: TestNode, behaviour: Behaviour): void {
   const { world } = resolveOptions({}, trial.nodes.length);
   if (behaviour === 'is taken') node.occupy('r', 60_000);
@@ -249,7 +253,7 @@ describe('after a failed attempt', () => {
     trial.attempt.start(timeout);
     await trial.environment.advance(timeout);
 
-    expect(trial.nodes.map((node) => node.count('release'))).toEqual([1, 1, 1]);
+    expect(releases(trial)).toEqual([1, 1, 1]);
   });
 
   it.each<Behaviour>(['is taken', 'is stale'])(
@@ -261,7 +265,7 @@ describe('after a failed attempt', () => {
       trial.attempt.start(timeout);
       await trial.environment.settle();
 
-      expect(trial.nodes.map((node) => node.count('release'))).toEqual([1, 1, 1]);
+      expect(releases(trial)).toEqual([1, 1, 1]);
     },
   );
 
@@ -273,7 +277,7 @@ describe('after a failed attempt', () => {
     await trial.environment.settle();
 
     // Two are enough to decide: the third had not said so yet.
-    expect(trial.nodes.map((node) => node.count('release'))).toEqual([0, 0, 1]);
+    expect(releases(trial)).toEqual([0, 0, 1]);
   });
 });
 
@@ -358,7 +362,7 @@ describe('an attempt with a tie-breaker', () => {
 
     expect(trial.result()?.verdict).toBe('taken');
     expect(counts(trial)).toEqual([0, 1, 0]);
-    expect(trial.nodes.map((node) => node.count('release'))).toEqual([0, 1, 0]);
+    expect(releases(trial)).toEqual([0, 1, 0]);
     expect(trial.environment.pendingTimers).toBe(0);
   });
 

@@ -436,6 +436,28 @@ describe('a process that waits for others', () => {
   });
 });
 
+describe('the turn of other processes', () => {
+  it('that is over before its time takes no place from a call that comes later', async () => {
+    const { environment, waitingRoom, enter, hold } = setUp();
+    let holder = hold('r');
+    for (let handOvers = 0; handOvers < 16; handOvers += 1) {
+      const next = enter('r');
+      void next.pause(1_000);
+      waitingRoom.handOn(holder);
+      waitingRoom.hold(next);
+      holder = next;
+    }
+    waitingRoom.settle(['r'], 1);
+
+    waitingRoom.handOn(holder);
+    waitingRoom.settle(['r'], 0);
+    const late = enter('r');
+    await environment.advance(10);
+
+    expect(waitingRoom.delayOf(late)).toBe(0);
+  });
+});
+
 describe('the delay before a race', () => {
   async function raceDelays(listeners: number, races: number): Promise<number[]> {
     const { environment, nodes, waitingRoom, enter } = setUp();

@@ -3,12 +3,7 @@
 import { describe, expect, it } from '@jest/globals';
 
 import { LockTakenError } from '../../lib/core/errors.js';
-import { silentObserver } from '../../lib/core/observer.js';
-import { resolveOptions } from '../../lib/core/options.js';
-import { Waiter } from '../../lib/core/waiter.js';
-import { WaitingRoom } from '../../lib/core/waiting.js';
 import { listen, worldOf } from '../support/node-harness.js';
-import { SimulatedEnvironment } from '../support/simulated-environment.js';
 import { deferred, expectInstance, reasonOf, setScene } from './scene.js';
 import type { Redlock } from '../../lib/core/redlock.js';
 import type { TestNode } from '../support/test-node.js';
@@ -330,37 +325,6 @@ describe('calls of one process for one resource', () => {
 
     expect((await scene.until(other)).isValid).toBe(true);
     expect(scene.environment.now() - before).toBeLessThan(12);
-  });
-});
-
-describe('the turn of other processes', () => {
-  it('that is over before its time takes no place from a call that comes later', async () => {
-    const environment = new SimulatedEnvironment();
-    const options = resolveOptions({}, 1);
-    const ensemble = { nodes: [], quorum: 1, options, environment, observer: silentObserver };
-    const waitingRoom = new WaitingRoom(ensemble);
-    const enter = (): Waiter => {
-      const waiter = new Waiter(environment, ['r']);
-      waitingRoom.enter(waiter);
-      return waiter;
-    };
-    let holder = enter();
-    waitingRoom.hold(holder);
-    for (let handOvers = 0; handOvers < 16; handOvers += 1) {
-      const next = enter();
-      void next.pause(1_000);
-      waitingRoom.handOn(holder);
-      waitingRoom.hold(next);
-      holder = next;
-    }
-    waitingRoom.settle(['r'], 1);
-
-    waitingRoom.handOn(holder);
-    waitingRoom.settle(['r'], 0);
-    const late = enter();
-    await environment.advance(10);
-
-    expect(waitingRoom.delayOf(late)).toBe(0);
   });
 });
 
