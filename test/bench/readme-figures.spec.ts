@@ -100,13 +100,4 @@ describe("the README's figures on speed", () => {
     expect(hot).toEqual([kept('redlock-universal', perSecond), kept('nestjs-locked', perSecond)]);
     expect(bare).toBe(kept('bare socket', rate));
   });
-
-  it('are those of docs/FENCING-COSTS.md where they are from its study', () => {
-    const study = rowsIn(below('## Figures\n', read('docs/FENCING-COSTS.md')));
-    const forms = ['no fencing', 'record per resource (section 8)'];
-
-    const told = /make ([\d,]+) without fencing and ([\d,]+) with it/.exec(text)?.slice(1);
-
-    expect(told).toEqual(forms.map((form) => study.find(([name]) => name === form)?.[1]));
-  });
 });
