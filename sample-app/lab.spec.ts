@@ -76,6 +76,8 @@ describe('the lock lab', () => {
 
   it('sells on with two frozen nodes, nothing with three, and on when they are thawed', async () => {
     await lab.sell({ ...ENDLESS, isLocked: true });
+    // Until then the page shows the sale before, and freezing nodes would begin one of its own.
+    await lab.see('Selling with @Locked');
     await lab.reach('sold', 5);
 
     await lab.click('Freeze two');
