@@ -1,20 +1,25 @@
 // Ways for a node to remember tokens, as batch scripts: what docs/FENCING-COSTS.md compares.
 // Prototypes. They take runs of acquisitions and releases of one lock each, without quarantine.
-import { scripts } from '../../lib/nodes/redis-scripts.js';
+import { resolveOptions } from '../../lib/core/options.js';
+import { scriptsOf } from '../../lib/nodes/redis-scripts.js';
 
 /** What a node is called with for each lock: its key, and its fence record where there is one. */
 export interface Form {
   readonly name: string;
   readonly script: string;
   readonly isFenced: boolean;
-  /** Keys after the certificate, before those of the locks. */
+  /** Keys before those of the locks. */
   readonly shared: readonly string[];
   readonly hasRecords: boolean;
 }
 
+/** S, in ms: the library's, as is R. */
+export const SKEW = 2_000;
+const RETENTION = 10_000;
+
 const WORLD = `
 local KEYS, ARGV, redis, tonumber = KEYS, ARGV, redis, tonumber
-local skew, retention = tonumber(ARGV[1]) * 1000, tonumber(ARGV[2])
+local skew, retention = ${SKEW * 1_000}, ${RETENTION}
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local answers, answered = {now}, 1
@@ -22,7 +27,7 @@ local answers, answered = {now}, 1
 local function answer(vote, figure)
   answered = answered + 1
   local isPlain = vote == 'granted' or vote == 'done'
-  answers[answered] = isPlain and 1 or {vote, figure}
+  answers[answered] = isPlain and 0 or {vote, figure}
 end
 
 local function refusal(token, low)
@@ -51,7 +56,7 @@ local function releaseRun(first, owners, tokens)
 end
 
 local runs, first = {acquire = acquireRun, release = releaseRun}, start
-for i = 5, #ARGV, 4 do
+for i = 1, #ARGV, 4 do
   local owners, tokens, many = {}, {}, 0
   for owner, token in string.gmatch(ARGV[i + 3], '(%S+) (%S+)') do
     many = many + 1
@@ -88,15 +93,15 @@ const HOLDER = `
 local function isHolder(holder) return holder end
 `;
 
-/** KEYS[2] and KEYS[3]: this generation's tokens and the one's before, by lock. */
+/** KEYS[1] and KEYS[2]: this generation's tokens and the one's before, by lock. */
 const BOOKS = `
-local step, start = 1, 4
+local step, start = 1, 3
 local young, old, records, size = {}, {}, {}, 0
 
 local function prepare(first, many)
   local last = first + many - 1
-  young = redis.call('HMGET', KEYS[2], 'redlock:born', unpack(KEYS, first, last))
-  old = redis.call('HMGET', KEYS[3], unpack(KEYS, first, last))
+  young = redis.call('HMGET', KEYS[1], 'redlock:born', unpack(KEYS, first, last))
+  old = redis.call('HMGET', KEYS[2], unpack(KEYS, first, last))
   records, size = {}, 0
 end
 
@@ -111,21 +116,21 @@ local function turn(born)
   local age = born and now - tonumber(born)
   if age and age < retention * 1000 then return end
   if age then
-    redis.call('UNLINK', KEYS[3])
-    redis.call('RENAME', KEYS[2], KEYS[3])
+    redis.call('UNLINK', KEYS[2])
+    redis.call('RENAME', KEYS[1], KEYS[2])
   end
-  redis.call('HSET', KEYS[2], 'redlock:born', string.format('%080.0f', now))
+  redis.call('HSET', KEYS[1], 'redlock:born', string.format('%080.0f', now))
 end
 
 local function settle()
   if size == 0 then return end
   turn(young[1])
-  redis.call('HSET', KEYS[2], unpack(records))
+  redis.call('HSET', KEYS[1], unpack(records))
 end
 
 local function bury(key, digits)
-  young = redis.call('HMGET', KEYS[2], 'redlock:born', key)
-  local recorded = tonumber(young[2] or redis.call('HGET', KEYS[3], key) or '0')
+  young = redis.call('HMGET', KEYS[1], 'redlock:born', key)
+  local recorded = tonumber(young[2] or redis.call('HGET', KEYS[2], key) or '0')
   if tonumber(digits) <= math.max(now - skew, recorded) then return end
   if tonumber(digits) > now + skew then return end
   records, size = {key, digits}, 2
@@ -135,9 +140,9 @@ end
 local function let() return true end
 `;
 
-/** KEYS[2]: the highest token of long ago, of the epoch before, of this one, and its number. */
+/** KEYS[1]: the highest token of long ago, of the epoch before, of this one, and its number. */
 const MARK = `
-local mark = redis.call('GET', KEYS[2]) or ''
+local mark = redis.call('GET', KEYS[1]) or ''
 local a, b, c, d = string.match(mark, '^(%d+) (%d+) (%d+) (%d+)$')
 local old, before = tonumber(a or '0'), tonumber(b or '0')
 local current, epoch = tonumber(c or '0'), tonumber(d or '0')
@@ -157,12 +162,12 @@ end
 const WRITE_MARK = `
 if current > 0 then
   local all = string.format('%.0f %.0f %.0f %.0f', old, before, current, epoch)
-  redis.call('SET', KEYS[2], all)
+  redis.call('SET', KEYS[1], all)
 end
 return answers`;
 
 const RECORD = `
-local step, start = 2, 3
+local step, start = 2, 2
 local function lowOf(_, found, n)
   return math.max(old, tonumber(found[n + 1] or '0'))
 end
@@ -174,7 +179,7 @@ end
 `;
 
 const TOMBSTONE = `
-local step, start = 1, 3
+local step, start = 1, 2
 local function isTomb(holder) return holder and string.byte(holder) == 35 end
 local function isHolder(holder) return holder and not isTomb(holder) end
 local function lowOf(_, found, n)
@@ -189,25 +194,30 @@ end
 `;
 
 const WATERMARK = `
-local step, start = 1, 3
+local step, start = 1, 2
 local function lowOf() return math.max(old, before, current) end
 local function let() return true end
 `;
 
 const LOCKS = { isFenced: true, hasRecords: false } as const;
 
+function libraryBatch(fencing: boolean): string {
+  const { world } = resolveOptions({ fencing, quarantine: false }, 3);
+  return scriptsOf(world, false).batch.text;
+}
+
 /** In the order of the tables. */
 export const forms: readonly Form[] = [
   {
     name: 'no fencing',
-    script: scripts.batch.text,
+    script: libraryBatch(false),
     isFenced: false,
     shared: [],
     hasRecords: false,
   },
   {
     name: 'record per resource (section 8)',
-    script: scripts.batch.text,
+    script: libraryBatch(true),
     isFenced: true,
     shared: [],
     hasRecords: true,

@@ -1,15 +1,8 @@
 // What a form costs: callers who acquire and release, nobody in another's way.
 import { pause } from '../measure/pause.js';
 import { RedisMeter } from '../measure/redis-meter.js';
-import {
-  connectNodes,
-  forgetAll,
-  QUORUM,
-  SKEW,
-  type Operation,
-  type ScriptNode,
-} from './script-node.js';
-import type { Form } from './forms.js';
+import { connectNodes, forgetAll, QUORUM, type Operation, type ScriptNode } from './script-node.js';
+import { SKEW, type Form } from './forms.js';
 
 /** Of one round. */
 export interface Cost {

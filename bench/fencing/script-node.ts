@@ -15,11 +15,8 @@ export interface Operation {
   readonly onAnswer: OnAnswer;
 }
 
-/** S, in ms. */
-export const SKEW = 2_000;
 /** Of three servers. */
 export const QUORUM = 2;
-const RETENTION = 10_000;
 const TTL = '10000';
 const BATCH_MAX = 128;
 
@@ -75,8 +72,8 @@ export class ScriptNode {
 
   async #call(operations: readonly Operation[]): Promise<void> {
     const { isFenced, hasRecords, shared } = this.form;
-    const keys = ['redlock:node', ...shared];
-    const own: (string | number)[] = [SKEW, isFenced ? RETENTION : 0, 0, 0];
+    const keys = [...shared];
+    const own: (string | number)[] = [];
     let run = '';
     for (const { name, owner, resource, token } of operations) {
       if (name !== run) own.push(name, name === 'acquire' ? TTL : 1, 1, '');

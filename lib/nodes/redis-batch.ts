@@ -1,6 +1,6 @@
 // Collects what one tick addresses to a node and sends it as one script call. Encoding a command
 // costs the client more than the lock itself; a lone operation goes as a script of its own.
-import type { FailedAnswer } from '../core/lock-node.js';
+import type { FailedAnswer, World } from '../core/lock-node.js';
 import type { OnReply, RedisConnection } from './redis-connection.js';
 import { isReadOnly, isUnknownScript, outcomeOfError } from './redis-outcomes.js';
 import {
@@ -9,7 +9,7 @@ import {
   type BatchedOperation,
   type ScriptArguments,
 } from './redis-script-arguments.js';
-import { scripts, type RedisScript } from './redis-scripts.js';
+import { scriptsOf, type RedisScript, type RedisScripts } from './redis-scripts.js';
 
 /** An operation that waits for its tick to end. */
 export type Operation = BatchedOperation & {
@@ -35,6 +35,7 @@ export type SendScript = (
 export class RedisBatch {
   readonly #send: SendScript;
   readonly #isPersistent: boolean;
+  readonly #scripts = new WeakMap<World, RedisScripts>();
   #operations: Operation[] = [];
   #connection: RedisConnection | null = null;
 
@@ -99,11 +100,10 @@ export class RedisBatch {
   ): void {
     const [first] = operations;
     if (first === undefined) return;
+    const { world } = first.request;
     const isLone = operations.length === 1;
-    const script = isLone ? scripts[first.name] : scripts.batch;
-    const args = isLone
-      ? ownerArguments(first, this.#isPersistent)
-      : batchArguments(first.request.world, operations, this.#isPersistent);
+    const script = this.#scriptsOf(world)[isLone ? first.name : 'batch'];
+    const args = isLone ? ownerArguments(first) : batchArguments(world, operations);
     this.#send(connection, command, script, args, (failure, reply) => {
       if (failure !== null && command === 'evalsha' && isUnknownScript(failure)) {
         this.#sendAgain(connection, operations, failure);
@@ -115,6 +115,15 @@ export class RedisBatch {
         answer(connection, operations, reply);
       }
     });
+  }
+
+  #scriptsOf(world: World): RedisScripts {
+    let scripts = this.#scripts.get(world);
+    if (scripts === undefined) {
+      scripts = scriptsOf(world, this.#isPersistent);
+      this.#scripts.set(world, scripts);
+    }
+    return scripts;
   }
 
   // The server does not know the script: nothing ran, so its text is sent once, on the same
@@ -139,12 +148,11 @@ function answer(
 ): void {
   const answers = listOf(reply);
   const now = answers[0];
-  const granted = ['granted', now, 0];
-  const done = ['done', now, 0];
   operations.forEach((operation, index) => {
     const given = answers[index + 1];
-    if (given === PLAIN) {
-      operation.onReply(null, operation.name === 'release' ? done : granted);
+    if (typeof given === 'number') {
+      // As each would be answered by itself.
+      operation.onReply(null, operation.name === 'release' ? given : now);
       return;
     }
     const [vote, figure] = listOf(given);
@@ -159,9 +167,6 @@ function answer(
 function listOf(reply: unknown): readonly unknown[] {
   return Array.isArray(reply) ? reply : [];
 }
-
-/** How the batch script says in short that an operation was granted or done. */
-const PLAIN = 1;
 
 /** Redis serves nobody else while a script runs: enough to save the encoding, no more. */
 const LOCKS_MAX = 128;

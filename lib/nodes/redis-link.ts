@@ -9,7 +9,7 @@ import { RedisConnection, type ConnectionListener } from './redis-connection.js'
 import { isReadOnly, lostOutcome, unsentOutcome } from './redis-outcomes.js';
 import { readCertified, type Certified } from './redis-replies.js';
 import { certifyArguments } from './redis-script-arguments.js';
-import { scripts } from './redis-scripts.js';
+import { scriptsOf } from './redis-scripts.js';
 import type { RedisTarget } from './redis-target.js';
 
 /** What a link needs to know. */
@@ -90,8 +90,8 @@ export class RedisLink implements ConnectionListener {
     let certified: Certified | null = null;
     let clock: ClockReading = { offset: 0, error: Infinity };
     // First and alone: the node's quarantine begins when it is seen, not when it is asked to vote.
-    const certifyArgs = certifyArguments(world, isPersistent);
-    connection.call('eval', [scripts.certify.text, ...certifyArgs], (failure, reply) => {
+    const { acquire, extend, release, batch, certify } = scriptsOf(world, isPersistent);
+    connection.call('eval', [certify.text, ...certifyArguments(world)], (failure, reply) => {
       certified = failure === null ? readCertified(reply) : null;
       if (certified === null) {
         connection.end(failure ?? lostOutcome(`${target.name} answered oddly`));
@@ -102,7 +102,6 @@ export class RedisLink implements ConnectionListener {
       clock = { offset, error };
     });
     // Where this is not allowed, NOSCRIPT is the answer to the first use.
-    const { acquire, extend, release, batch } = scripts;
     for (const { text } of [acquire, extend, release, batch]) {
       connection.call('script', ['load', text], () => undefined);
     }

@@ -23,7 +23,7 @@ import { RedisBatch } from './redis-batch.js';
 import { RedisLink } from './redis-link.js';
 import { readAcquired, readExtended, readInspected, readReleased } from './redis-replies.js';
 import { inspectArguments, wakeChannel } from './redis-script-arguments.js';
-import { scripts } from './redis-scripts.js';
+import { inspectScript } from './redis-scripts.js';
 import { RedisSubscriber } from './redis-subscriber.js';
 import type { RedisTarget } from './redis-target.js';
 
@@ -109,7 +109,7 @@ export class RedisNode implements LockNode {
     // In the order of the calls; with its text: it is too rare to be kept by the server.
     this.#batch.flush();
     const args = inspectArguments(world, resource);
-    this.#link.send(connection, 'eval', scripts.inspect, args, (failure, reply) =>
+    this.#link.send(connection, 'eval', inspectScript, args, (failure, reply) =>
       onAnswer(failure ?? readInspected(reply)),
     );
   }
@@ -160,11 +160,16 @@ export class RedisNode implements LockNode {
     }
   }
 
-  readonly #readAcquired = readOnce((reply): AcquireAnswer => {
+  readonly #readAcquired = (reply: unknown): AcquireAnswer => {
+    const answer = this.#readNews(reply);
+    if (answer.vote !== 'failed') this.#sendRefused();
+    return answer;
+  };
+
+  readonly #readNews = readOnce((reply): AcquireAnswer => {
     const answer = readAcquired(reply);
     if ('nodeTime' in answer && answer.nodeTime > 0) this.#health.heard(answer.nodeTime);
     if (answer.vote === 'quarantined') this.#health.quarantined(answer.remaining);
-    if (answer.vote !== 'failed') this.#sendRefused();
     return answer;
   });
 
@@ -265,7 +270,8 @@ class ReleaseOperation {
   }
 }
 
-// A batch gives the same reply to all that it answers alike: they are read once.
+// A batch gives the same reply to all that it answers alike: they are read once. `read` learns of
+// nothing but what the reply says: without fencing all of them are alike.
 function readOnce<Answer>(read: (reply: unknown) => Answer): (reply: unknown) => Answer {
   let last: { readonly reply: unknown; readonly answer: Answer } | null = null;
   return (reply) => {

@@ -30,8 +30,8 @@ export function readCertified(reply: unknown): Certified | null {
 
 /** Reads what `acquire` answered. */
 export function readAcquired(reply: unknown): AcquireAnswer {
+  if (isFigure(reply)) return { vote: 'granted', nodeTime: reply };
   const [vote, nodeTime, figure] = parts(reply);
-  if (vote === 'granted') return { vote, nodeTime };
   if (vote === 'taken' || vote === 'quarantined') return { vote, remaining: figure };
   if (vote === 'stale' || vote === 'ahead') {
     return { vote: 'stale', isAhead: vote === 'ahead', low: figure, nodeTime };
@@ -41,16 +41,14 @@ export function readAcquired(reply: unknown): AcquireAnswer {
 
 /** Reads what `extend` answered. */
 export function readExtended(reply: unknown): ExtendAnswer {
+  if (isFigure(reply)) return { vote: 'granted' };
   const [vote] = parts(reply);
-  return vote === 'granted' || vote === 'quarantined' || vote === 'revoked'
-    ? { vote }
-    : oddReply(reply);
+  return vote === 'quarantined' || vote === 'revoked' ? { vote } : oddReply(reply);
 }
 
 /** Reads what `release` answered. */
 export function readReleased(reply: unknown): ReleaseAnswer {
-  const [vote, , listeners] = parts(reply);
-  return vote === 'done' ? { vote, listeners } : oddReply(reply);
+  return isFigure(reply) ? { vote: 'done', listeners: reply } : oddReply(reply);
 }
 
 /** Reads what `inspect` answered. */
@@ -60,6 +58,11 @@ export function readInspected(reply: unknown): InspectAnswer {
   if (ownerId === null) return { vote: 'found', ownerId, remaining: 0 };
   if (typeof ownerId !== 'string' || typeof remaining !== 'number') return oddReply(reply);
   return { vote: 'found', ownerId, remaining };
+}
+
+// A lock's script answers with a bare number where there is nothing else to say.
+function isFigure(reply: unknown): reply is number {
+  return typeof reply === 'number' && reply >= 0;
 }
 
 function parts(reply: unknown): readonly [string, number, number] {

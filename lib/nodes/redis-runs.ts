@@ -33,8 +33,7 @@ local function tellAll(keys, places, wakes)
   for n, key in ipairs(keys) do channels[n] = channelOf(key) end
   local subscribed = redis.pcall('PUBSUB', 'NUMSUB', unpack(channels))
   for n, place in ipairs(places) do
-    local others = tell(channels[n], subscribed[2 * n] or 0, wakes)
-    if others > 0 then answers[place] = {'done', others} end
+    answers[place] = tell(channels[n], subscribed[2 * n] or 0, wakes)
   end
 end
 

@@ -15,25 +15,22 @@ export type BatchedOperation =
     };
 
 /** The arguments of the script of one operation. */
-export function ownerArguments(
-  operation: BatchedOperation,
-  isPersistent: boolean,
-): ScriptArguments {
-  const { world } = operation.request;
-  const { ownerId, token, resources } = operation.request;
-  const keys = [certificateKey(world), ...ownerKeys(operation.request)];
-  const own = [ownerId, token, figureOf(operation), resources.length];
-  return [keys.length, ...keys, ...worldArguments(world, isPersistent), ...own];
+export function ownerArguments(operation: BatchedOperation): ScriptArguments {
+  const { world, ownerId, resources, token } = operation.request;
+  const keys = certificateKeys(world);
+  for (const resource of resources) keys.push(lockKey(world, resource));
+  if (!world.fencing) return [keys.length, ...keys, ownerId, figureOf(operation)];
+  for (const resource of resources) keys.push(fenceKey(world, resource));
+  return [keys.length, ...keys, ownerId, figureOf(operation), token];
 }
 
 /** The arguments of `batch`, for operations of one world. */
 export function batchArguments(
   world: World,
   operations: readonly BatchedOperation[],
-  isPersistent: boolean,
 ): ScriptArguments {
-  const keys = [certificateKey(world)];
-  const own = worldArguments(world, isPersistent);
+  const keys = certificateKeys(world);
+  const own: (string | number)[] = [];
   // What operations that follow each other have in common is said once, and what they have not is
   // one argument: the client pays for each argument, more than for what it says.
   let run: BatchedOperation | null = null;
@@ -50,7 +47,7 @@ export function batchArguments(
       own.push(operation.name, figureOf(operation), resources.length);
     }
     owners.push(ownerId);
-    for (const resource of resources) keys.push(world.keyPrefix + resource);
+    for (const resource of resources) keys.push(lockKey(world, resource));
     if (!world.fencing) continue;
     owners.push(token);
     for (const resource of resources) keys.push(fenceKey(world, resource));
@@ -60,22 +57,14 @@ export function batchArguments(
 }
 
 /** The arguments of `certify`. */
-export function certifyArguments(world: World, isPersistent: boolean): ScriptArguments {
-  const rules = world.quarantine === 0 ? [] : [`${world.keyPrefix}redlock:rules`];
-  const keys = [certificateKey(world), ...rules];
-  return [keys.length, ...keys, ...worldArguments(world, isPersistent)];
+export function certifyArguments(world: World): ScriptArguments {
+  if (world.quarantine === 0) return [0];
+  return [2, ...certificateKeys(world), `${world.keyPrefix}redlock:rules`];
 }
 
 /** The arguments of `inspect`. */
 export function inspectArguments(world: World, resource: string): ScriptArguments {
-  return [1, world.keyPrefix + resource];
-}
-
-// The locks, and with fencing as many fence records.
-function ownerKeys({ world, resources }: OwnerRequest): string[] {
-  const locks = resources.map((resource) => world.keyPrefix + resource);
-  if (!world.fencing) return locks;
-  return [...locks, ...resources.map((resource) => fenceKey(world, resource))];
+  return [1, lockKey(world, resource)];
 }
 
 function figureOf(operation: BatchedOperation): number {
@@ -91,20 +80,19 @@ function isAlike(one: BatchedOperation, other: BatchedOperation): boolean {
   );
 }
 
-function worldArguments(world: World, isPersistent: boolean): (string | number)[] {
-  const retention = world.fencing ? world.fenceRetention : 0;
-  return [world.clockSkewMax, retention, world.quarantine, isPersistent ? '1' : '0'];
-}
-
 /** Where the releases of a resource are told to those who wait for it. */
 export function wakeChannel(world: World, resource: string): string {
   return `${world.keyPrefix}redlock:wake:${resource}`;
+}
+
+function lockKey(world: World, resource: string): string {
+  return world.keyPrefix + resource;
 }
 
 function fenceKey(world: World, resource: string): string {
   return `${world.keyPrefix}redlock:fence:${resource}`;
 }
 
-function certificateKey(world: World): string {
-  return `${world.keyPrefix}redlock:node`;
+function certificateKeys({ keyPrefix, quarantine }: World): string[] {
+  return quarantine === 0 ? [] : [`${keyPrefix}redlock:node`];
 }

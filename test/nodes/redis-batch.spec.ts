@@ -11,7 +11,7 @@ import {
   type TestNodes,
 } from '../support/node-harness.js';
 import { client, server } from '../support/redis-of-spec.js';
-import { scripts } from '../../lib/nodes/redis-scripts.js';
+import { scriptsOf } from '../../lib/nodes/redis-scripts.js';
 import type { LockNode, OwnerRequest } from '../../lib/core/lock-node.js';
 
 let nodes: TestNodes | null = null;
@@ -88,7 +88,9 @@ describe('the operations of one tick', () => {
 
     const slow = (await client.slowlog('GET', 10)) as [unknown, unknown, unknown, string[]][];
     const commands = slow.map(([, , , command]) => command);
-    expect(commands.find(([name]) => name === 'evalsha')?.[1]).toBe(scripts.acquire.sha);
+    expect(commands.find(([name]) => name === 'evalsha')?.[1]).toBe(
+      scriptsOf(world, false).acquire.sha,
+    );
     await client.config('SET', 'slowlog-log-slower-than', '10000');
   });
 

@@ -189,7 +189,8 @@ describe('a server that hangs (SIGSTOP)', () => {
     'loses the key of a failed attempt soon after SIGCONT (fencing: %s)',
     async (fencing) => {
       const server = await startServer();
-      const { log, node } = await startNode(server.url, { ...IMPATIENT, stallTimeout: 60_000 });
+      const options = { ...IMPATIENT, stallTimeout: 60_000, fencing };
+      const { log, node } = await startNode(server.url, options);
       const request = requestFor({ world: worldOf({ fencing }), ttl: 60_000 });
       server.freeze();
       const acquired = acquire(node, request);

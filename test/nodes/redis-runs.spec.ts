@@ -7,7 +7,7 @@ import {
   ownerArguments,
   type BatchedOperation,
 } from '../../lib/nodes/redis-script-arguments.js';
-import { scripts } from '../../lib/nodes/redis-scripts.js';
+import { scriptsOf } from '../../lib/nodes/redis-scripts.js';
 import type { World } from '../../lib/core/lock-node.js';
 import { requestFor, worldOf } from '../support/node-harness.js';
 import { client, connect } from '../support/redis-of-spec.js';
@@ -127,13 +127,13 @@ function drawBatch(random: Random, fencing: boolean): Draw {
 async function oneByOne(operations: readonly BatchedOperation[]): Promise<string[]> {
   const answers: string[] = [];
   for (const operation of operations) {
-    const args = ownerArguments(operation, false);
+    const script = scriptsOf(operation.request.world, false)[operation.name];
+    const args = ownerArguments(operation);
     try {
-      const reply = await client.call('eval', [scripts[operation.name].text, ...args]);
-      const [vote, , figure] = reply as [string, number, number];
-      answers.push(readable(vote, figure));
+      const reply = await client.call('eval', [script.text, ...args]);
+      answers.push(readable(operation, reply));
     } catch (error) {
-      answers.push(readable('error', (error as Error).message));
+      answers.push(errorCode((error as Error).message));
     }
   }
   return answers;
@@ -144,19 +144,23 @@ async function asBatch(
   on: Redis = client,
 ): Promise<string[]> {
   const world = operations[0]?.request.world ?? worldOf();
-  const args = batchArguments(world, operations, false);
-  const [, ...answers] = (await on.call('eval', [scripts.batch.text, ...args])) as unknown[];
-  return answers.map((answer, index) => {
-    if (answer === 1) return operations[index]?.name === 'release' ? 'done 0' : 'granted';
-    const [vote, figure] = answer as [string, unknown];
-    return readable(vote, figure);
-  });
+  const { text } = scriptsOf(world, false).batch;
+  const args = batchArguments(world, operations);
+  const [, ...answers] = (await on.call('eval', [text, ...args])) as unknown[];
+  return answers.map((answer, index) => readable(operations[index], answer));
 }
 
 // Without times, which differ from call to call.
-function readable(vote: string, figure: unknown): string {
-  if (vote === 'done') return `done ${String(figure)}`;
-  return vote === 'error' ? `error ${/^[A-Z]+/.exec(String(figure))?.[0]}` : vote;
+function readable(operation: BatchedOperation | undefined, answer: unknown): string {
+  if (typeof answer === 'number') {
+    return operation?.name === 'release' ? `done ${answer}` : 'granted';
+  }
+  const [vote, figure] = answer as [string, unknown];
+  return vote === 'error' ? errorCode(String(figure)) : vote;
+}
+
+function errorCode(message: string): string {
+  return `error ${/^[A-Z]+/.exec(message)?.[0]}`;
 }
 
 async function dataBelow(prefix: string): Promise<Record<string, unknown>> {

@@ -15,7 +15,7 @@ import {
   ownerArguments,
   type ScriptArguments,
 } from '../../lib/nodes/redis-script-arguments.js';
-import { scripts, type RedisScript } from '../../lib/nodes/redis-scripts.js';
+import { scriptsOf, type RedisScript } from '../../lib/nodes/redis-scripts.js';
 import { requestFor, worldOf } from '../support/node-harness.js';
 import { client, connect } from '../support/redis-of-spec.js';
 
@@ -33,15 +33,13 @@ function run(script: RedisScript, args: ScriptArguments, on = client): Promise<u
 }
 
 async function acquire(request: OwnerRequest, isPersistent = false): Promise<AcquireAnswer> {
-  return readAcquired(
-    await run(scripts.acquire, ownerArguments({ name: 'acquire', request }, isPersistent)),
-  );
+  const script = scriptsOf(request.world, isPersistent).acquire;
+  return readAcquired(await run(script, ownerArguments({ name: 'acquire', request })));
 }
 
 async function extend(request: OwnerRequest): Promise<ExtendAnswer> {
-  return readExtended(
-    await run(scripts.extend, ownerArguments({ name: 'extend', request }, false)),
-  );
+  const script = scriptsOf(request.world, false).extend;
+  return readExtended(await run(script, ownerArguments({ name: 'extend', request })));
 }
 
 function release(
@@ -49,11 +47,12 @@ function release(
   { wakes = true, isListening = false, on = client } = {},
 ): Promise<unknown> {
   const operation = { name: 'release', request: { ...request, wakes }, isListening } as const;
-  return run(scripts.release, ownerArguments(operation, false), on);
+  return run(scriptsOf(request.world, false).release, ownerArguments(operation), on);
 }
 
 async function certify(isPersistent = false, on = client): Promise<Certified | null> {
-  return readCertified(await run(scripts.certify, certifyArguments(quarantined, isPersistent), on));
+  const script = scriptsOf(quarantined, isPersistent).certify;
+  return readCertified(await run(script, certifyArguments(quarantined), on));
 }
 
 async function replid(): Promise<string> {
@@ -294,7 +293,7 @@ describe('quarantine (birth certificate)', () => {
 });
 
 describe('an odd reply', () => {
-  it.each([null, 'OK', 7, [], ['what', 1], [null, null], [1, 2, 3]])(
+  it.each([null, 'OK', -1, [], ['what', 1], [null, null], [1, 2, 3]])(
     'is a failure that may hold the key: %j',
     (reply) => {
       for (const read of [readAcquired, readExtended, readReleased]) {
@@ -335,6 +334,17 @@ describe('a release that tells those who listen', () => {
 
     expect(readReleased(reply)).toEqual({ vote: 'done', listeners: 2 });
     expect(await Promise.all(heard)).toEqual(ears.map(() => ['redlock:wake:r', '2']));
+  });
+
+  it('finds their channel behind a key prefix of any characters', async () => {
+    const ear = connect();
+    await ear.subscribe('größe:redlock:wake:r');
+    const request = requestFor({ world: worldOf({ keyPrefix: 'größe:' }) });
+    await acquire(request);
+
+    const reply = await release(request);
+
+    expect(readReleased(reply)).toEqual({ vote: 'done', listeners: 1 });
   });
 
   it.each(['-pubsub', '-publish'])('is done without the right to tell them (%s)', async (right) => {

@@ -1,0 +1,119 @@
+// Lua of the scripts of redis-scripts.ts: what a node does for one owner. Each operation is a
+// function over a slice of KEYS, so that a script may run one of them or many in a loop. They go by
+// what every script begins with: `now`, `readClock`, `lowestRefused` and the world's numbers.
+import type { World } from '../core/lock-node.js';
+
+export const ACQUIRE = `
+local function refusal(token, low)
+  local proposed = tonumber(token)
+  if proposed <= low then return 'stale' end
+  if proposed > math.max(now + skew, low + 1) then return 'ahead' end
+end
+
+local function acquire(first, count, owner, token, ttl)
+  local last, owned = first + count - 1, 0
+  for i = first, last do
+    local holder = redis.call('GET', KEYS[i])
+    if holder == owner then
+      owned = owned + 1
+    elseif holder then
+      return 'taken', redis.call('PTTL', KEYS[i])
+    end
+  end
+  if owned == count then return 'granted' end
+  if isFenced then
+    local low = lowestRefused(last + 1, last + count)
+    local vote = refusal(token, low)
+    if vote then return vote, low end
+  end
+  for i = first, last do redis.call('SET', KEYS[i], owner, 'PX', ttl) end
+  if isFenced then
+    for i = last + 1, last + count do redis.call('SET', KEYS[i], token, 'PX', retention) end
+  end
+  return 'granted'
+end
+`;
+
+/**
+ * `restore` creates a key that is gone. Memory may be full: then it stays gone, and the vote is
+ * the same.
+ */
+export const EXTEND = `
+local function restore(key, fence, owner, token, ttl)
+  local answer = redis.pcall('SET', key, owner, 'PX', ttl)
+  if not isFenced or answer.err then return end
+  if tonumber(token) > tonumber(redis.call('GET', fence) or '0') then
+    redis.pcall('SET', fence, token, 'PX', retention)
+  end
+end
+
+local function extend(first, count, owner, token, ttl)
+  local last, isWhole = first + count - 1, true
+  for i = first, last do
+    local holder = redis.call('GET', KEYS[i])
+    if holder and holder ~= owner then return 'revoked' end
+  end
+  for i = first, last do
+    local left = redis.call('PTTL', KEYS[i])
+    if left == -2 then
+      isWhole = false
+      restore(KEYS[i], KEYS[i + count], owner, token, ttl)
+    elseif left >= 0 and left < tonumber(ttl) then
+      redis.call('PEXPIRE', KEYS[i], ttl)
+    end
+  end
+  return isWhole and 'granted' or 'revoked'
+end
+`;
+
+/**
+ * `wake` tells the processes that listen for these locks, and says how many others they are:
+ * `wakes` is '2' where the caller listens itself, else '1'. A user without the right to is heard
+ * by nobody: they poll. Where all keys were deleted the acquisition has been here, and its token
+ * is on record.
+ */
+export const releaseIn = ({ keyPrefix }: World): string => {
+  const length = Buffer.byteLength(keyPrefix);
+  return `
+local function channelOf(key)
+  return string.sub(key, 1, ${length}) .. 'redlock:wake:' .. string.sub(key, ${length + 1})
+end
+
+local function tell(channel, subscribed, wakes)
+  if subscribed == 0 then return 0 end
+  local others = math.max(0, subscribed + 1 - tonumber(wakes))
+  redis.pcall('PUBLISH', channel, others)
+  return others
+end
+
+local function wake(first, last, wakes)
+  local most = 0
+  for i = first, last do
+    local channel = channelOf(KEYS[i])
+    local subscribed = redis.pcall('PUBSUB', 'NUMSUB', channel)[2] or 0
+    most = math.max(most, tell(channel, subscribed, wakes))
+  end
+  return most
+end
+
+local function release(first, count, owner, token, wakes)
+  local last, deleted = first + count - 1, 0
+  for i = first, last do
+    if redis.call('GET', KEYS[i]) == owner then
+      deleted = deleted + redis.call('DEL', KEYS[i])
+    end
+  end
+  local listeners = 0
+  if deleted > 0 and wakes ~= '0' then listeners = wake(first, last, wakes) end
+  if deleted == count or not isFenced then return 'done', listeners end
+  if now == 0 then readClock() end
+  local proposed = tonumber(token)
+  if lowestRefused(last + 1, last + count) < proposed and proposed <= now + skew then
+    for i = last + 1, last + count do
+      redis.pcall('SET', KEYS[i], token, 'PX', retention)
+    end
+  end
+  return 'done', listeners
+end
+`;
+};
