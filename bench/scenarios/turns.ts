@@ -26,6 +26,9 @@ export interface TurnPlan {
   readonly finish?: (team: Team) => Promise<Sample>;
 }
 
+/** In ms; longer than any candidate is told to try. */
+const REST_MAX = 15_000;
+
 /** What all are told where a scenario has no reason for something else. */
 export const usualSettings: CandidateSettings = { ttl: 10_000, patience: 5_000 };
 
@@ -50,6 +53,7 @@ export async function takeTurns(context: BenchContext, plan: TurnPlan): Promise<
     for (let round = 0; round < context.pace.rounds; round += 1) {
       for (const entrant of rotate(entrants, round)) {
         await sample(context, entrant, plan.measure);
+        await rest(context, entrant);
       }
     }
     if (plan.finish !== undefined) {
@@ -99,6 +103,15 @@ function sample(
   return attempt(context, entrant, async () => {
     if (entrant.team !== null) entrant.samples.push(await measure(entrant.team));
   });
+}
+
+// Callers that go on trying after their measurement must not disturb those of the next candidate.
+async function rest(context: BenchContext, { name, team }: Entrant): Promise<void> {
+  const rests = (team?.processes ?? []).map((process) =>
+    process.run('rest', { patience: REST_MAX }, 2 * REST_MAX).catch(() => false),
+  );
+  const isOver = (await Promise.all(rests)).every((outcome) => outcome);
+  if (!isOver) context.log(`  ${name}: callers hang`);
 }
 
 async function attempt(

@@ -83,7 +83,7 @@ export async function runHotKey(session: Session, task: HotKeyTask): Promise<Hot
     tally.stuck -= 1;
   };
   const all = Promise.all(perCaller.map((_, caller) => call(caller)));
-  await settlesWithin(all, seconds * 1_000 + grace);
+  if (!(await settlesWithin(all, seconds * 1_000 + grace))) session.leaveBehind(all);
   for (const calledAt of waitingSince.values()) waits.push(performance.now() - calledAt);
   presence.close();
   return { ...tally, perCaller, waits, wire: wire.stop(), firstError };

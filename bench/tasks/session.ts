@@ -1,6 +1,7 @@
 // What happens inside a candidate's process: the candidate, and the tasks that drive it.
 import { catalogue, type CandidateName } from '../candidates/catalogue.js';
 import type { Candidate, CandidateSettings } from '../candidates/candidate.js';
+import { settlesWithin } from '../measure/pause.js';
 import { WireCounter } from '../measure/wire-counter.js';
 import {
   give,
@@ -24,6 +25,11 @@ import { measureOverhead, type OverheadResult, type OverheadTask } from './overh
 import { runPairs, type PairsResult, type PairsTask } from './pairs.js';
 import type { Held, Kept } from '../candidates/candidate.js';
 
+export interface RestTask {
+  /** How long to wait at most, in ms. */
+  readonly patience: number;
+}
+
 /** All tasks, by name. */
 export interface Tasks {
   readonly pairs: { readonly input: PairsTask; readonly output: PairsResult };
@@ -34,6 +40,8 @@ export interface Tasks {
   readonly watch: { readonly input: WatchTask; readonly output: WatchResult };
   readonly memory: { readonly input: null; readonly output: MemoryResult };
   readonly overhead: { readonly input: OverheadTask; readonly output: OverheadResult };
+  /** Waits for callers of earlier tasks that go on trying; says whether all have come back. */
+  readonly rest: { readonly input: RestTask; readonly output: boolean };
 }
 
 export type TaskName = keyof Tasks;
@@ -54,6 +62,7 @@ const handlers: Handlers = {
   watch: watchKept,
   memory: () => readMemory(),
   overhead: (_session, input) => measureOverhead(input),
+  rest: (session, { patience }) => settlesWithin(session.stragglers(), patience),
 };
 
 /** Whom to connect to what. */
@@ -67,6 +76,7 @@ export interface SessionSetup {
 export class Session {
   readonly held = new Map<string, Held>();
   readonly kept: Kept[] = [];
+  #stragglers: Promise<unknown> = Promise.resolve();
 
   private constructor(
     readonly candidate: Candidate,
@@ -84,6 +94,16 @@ export class Session {
     input: Tasks[Name]['input'],
   ): Promise<Tasks[Name]['output']> {
     return handlers[name](this, input);
+  }
+
+  /** Resolves when the callers that tasks have left behind have come back. */
+  stragglers(): Promise<unknown> {
+    return this.#stragglers;
+  }
+
+  /** A task ends without these callers: they hang, or go on trying. */
+  leaveBehind(callers: Promise<unknown>): void {
+    this.#stragglers = Promise.all([this.#stragglers, callers]);
   }
 
   close(): Promise<void> {

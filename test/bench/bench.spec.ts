@@ -74,6 +74,21 @@ describe('the bench', () => {
     });
   });
 
+  it('knows of callers that go on trying after their measurement', async () => {
+    const settings = { ttl: 10_000, patience: 5_000 };
+    const candidate = await launchInProcess({ candidate: 'ours-memory', urls: [], settings });
+    await candidate.run('take', { resource: 'r' }, 1_000);
+    const hotKey = { resource: 'r', callers: 2, seconds: 0.02, section: 1, grace: 0 };
+    const { stuck } = await candidate.run('hotKey', { ...hotKey, stateUrl: null }, 1_000);
+
+    const before = await candidate.run('rest', { patience: 20 }, 1_000);
+    await candidate.run('give', { resource: 'r' }, 1_000);
+    const after = await candidate.run('rest', { patience: 5_000 }, 6_000);
+
+    expect([stuck, before, after]).toEqual([2, false, true]);
+    await candidate.stop();
+  });
+
   it('counts whole commands, and leaves the beginning of the next one', () => {
     const bytes = Buffer.from(
       '*1\r\n$4\r\nPING\r\n*2\r\n$3\r\nGET\r\n$5\r\na\r\n*1\r\n*2\r\n$3\r\nGET',
