@@ -1,7 +1,8 @@
 // Histograms and counters, fed by the diagnostics channels. Names and units follow the semantic
 // conventions: dotted, durations in seconds, counted things in braces.
-import { ValueType, type Meter } from '@opentelemetry/api';
+import { ValueType, type Attributes, type Meter } from '@opentelemetry/api';
 
+import type { LossReason } from '../core/errors.js';
 import type { Milliseconds } from '../core/units.js';
 import type {
   AcquireMessage,
@@ -22,6 +23,14 @@ const holdBoundaries = [...waitBoundaries, 300, 900, 3_600];
 const roundBoundaries = [
   0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
 ];
+/** `released` is no loss. */
+const lossReasons: readonly Exclude<LossReason, 'released'>[] = [
+  'expired',
+  'suspended',
+  'revoked',
+  'maxHold',
+  'closed',
+];
 
 /** Records what the channels say of locks. */
 export class LockMetrics {
@@ -32,6 +41,8 @@ export class LockMetrics {
   readonly #acquisitions;
   readonly #extensions;
   readonly #losses;
+  /** Domains and classes whose losses are counted already. */
+  readonly #locked = new Set<string>();
 
   constructor(meter: Meter, resourceClass: ResourceClass | undefined) {
     const inSeconds = (name: string, description: string, boundaries: number[]) =>
@@ -56,8 +67,10 @@ export class LockMetrics {
   }
 
   onAcquire(message: AcquireMessage): void {
+    const lock = lockAttributes(message, this.#resourceClass);
+    if (message.error === undefined) this.#beginLosses(lock);
     const outcome = { 'nestjs_locked.outcome': outcomeOf(message.error) };
-    const attributes = { ...lockAttributes(message, this.#resourceClass), ...outcome };
+    const attributes = { ...lock, ...outcome };
     this.#acquisitions.add(1, attributes);
     this.#wait.record(toSeconds(message.waited), attributes);
   }
@@ -86,6 +99,17 @@ export class LockMetrics {
       'nestjs_locked.operation': operation,
       'nestjs_locked.outcome': isGranted ? 'granted' : 'refused',
     });
+  }
+
+  // A counter that appears with a 1 has not increased in Prometheus' eyes: nobody would see the
+  // first loss, and there seldom is a second one.
+  #beginLosses(lock: Attributes): void {
+    const key = Object.values(lock).join('\n');
+    if (this.#locked.has(key)) return;
+    this.#locked.add(key);
+    for (const reason of lossReasons) {
+      this.#losses.add(0, { ...lock, 'nestjs_locked.loss.reason': reason });
+    }
   }
 }
 

@@ -155,10 +155,32 @@ describe('metrics', () => {
     await loseLock(redlock, nodes, 'a');
 
     const reason = { ...domain, 'nestjs_locked.loss.reason': 'revoked' };
-    expect(values(await points('nestjs_locked.losses'))).toEqual([{ ...reason, value: 1 }]);
+    expect(values(await points('nestjs_locked.losses'))).toContainEqual({ ...reason, value: 1 });
     expect((await points('nestjs_locked.extensions'))[0]?.value).toBeGreaterThanOrEqual(1);
     const holds = await points<Histogram>('nestjs_locked.hold.duration');
     expect(holds.map(({ attributes }) => attributes['nestjs_locked.outcome'])).toEqual(['lost']);
+  });
+
+  it('count losses from 0 as soon as a class is locked: the first one is an increase', async () => {
+    const resourceClass = (resource: string) => resource.split(':')[0];
+    const nodes = faultyNodes();
+    const { redlock, points } = await startTelemetry({ resourceClass }, nodes);
+
+    await redlock.using('sku:apple', () => 1);
+    await redlock.using('sku:pear', () => 1);
+    const before = await points('nestjs_locked.losses');
+    await loseLock(redlock, nodes, 'sku:apple');
+    const after = await points('nestjs_locked.losses');
+
+    const sku = { ...domain, 'nestjs_locked.resource.class': 'sku' };
+    const reasons = ['expired', 'suspended', 'revoked', 'maxHold', 'closed'];
+    const counted = (reason: string, value: number) => {
+      return { ...sku, 'nestjs_locked.loss.reason': reason, value };
+    };
+    expect(values(before)).toEqual(reasons.map((reason) => counted(reason, 0)));
+    expect(values(after)).toEqual(
+      reasons.map((reason) => counted(reason, reason === 'revoked' ? 1 : 0)),
+    );
   });
 
   it('show what is held and what waits at the moment of the collection', async () => {
