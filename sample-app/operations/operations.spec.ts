@@ -131,10 +131,16 @@ describe('docker-compose.yml', () => {
         readonly port: number;
       }[];
     }
-    const { scrape_configs: scrapes } = load('prometheus.yml') as { scrape_configs: Scrape[] };
-    const { datasources } = load('grafana/datasources.yml') as {
-      datasources: { readonly uid: string; readonly url: string }[];
+    interface Datasource {
+      readonly uid: string;
+      readonly url: string;
+      readonly jsonData: { readonly timeInterval: string };
+    }
+    const { global, scrape_configs: scrapes } = load('prometheus.yml') as {
+      global: { readonly scrape_interval: string };
+      scrape_configs: Scrape[];
     };
+    const { datasources } = load('grafana/datasources.yml') as { datasources: Datasource[] };
     const dashboard = readFileSync(join(folder, 'grafana/locks.json'), 'utf8');
     const asked = [...dashboard.matchAll(/"uid": "(\w+)"/g)].map(([, uid]) => uid);
 
@@ -144,6 +150,9 @@ describe('docker-compose.yml', () => {
       { names: ['app'], port: services.app?.environment?.PORT },
     ]);
     expect(datasources.map(({ url }) => new URL(url).hostname)).toEqual(['prometheus']);
+    expect(datasources.map(({ jsonData }) => jsonData.timeInterval)).toEqual([
+      global.scrape_interval,
+    ]);
     expect(asked.length).toBeGreaterThan(9);
     expect(new Set(asked)).toEqual(new Set(datasources.map(({ uid }) => uid)));
   });
