@@ -7,6 +7,8 @@ const RESERVED_PREFIX = 'redlock:';
  */
 const LENGTH_MAX = 512;
 
+const FORM = 'a non-empty string or an array of them';
+
 /**
  * Checks the names of what is to be locked and puts them into the one order that every process
  * uses: without doubles, sorted by code unit. `origin` names the source in errors.
@@ -15,14 +17,12 @@ const LENGTH_MAX = 512;
  *   holds half of a surrogate pair: all of those would be the same key.
  */
 export function normalizeResources(input: unknown, origin = 'resources'): readonly string[] {
-  const names: readonly unknown[] = Array.isArray(input) ? input : [input];
-  if (names.length === 0) {
+  if (!Array.isArray(input)) return [checkResource(input, origin, FORM)];
+  if (input.length === 0) {
     throw new TypeError(`Expected ${origin} to name at least one resource, got an empty array`);
   }
   // Not `map`, which passes over the holes of a sparse array.
-  const resources = Array.from(names, (name) =>
-    checkResource(name, origin, 'a non-empty string or an array of them'),
-  );
+  const resources = Array.from(input, (name) => checkResource(name, origin, FORM));
   return resources.length === 1 ? resources : [...new Set(resources)].sort();
 }
 
@@ -46,7 +46,7 @@ export function checkResource(name: unknown, origin: string, form = 'a non-empty
         `for itself, got ${JSON.stringify(name)}`,
     );
   }
-  if (HALF_PAIR.test(name)) {
+  if (!name.isWellFormed()) {
     throw new RangeError(
       `Expected ${origin} to be well-formed Unicode, got half of a surrogate pair in ` +
         JSON.stringify(name),
@@ -54,8 +54,6 @@ export function checkResource(name: unknown, origin: string, form = 'a non-empty
   }
   return name;
 }
-
-const HALF_PAIR = /\p{Surrogate}/u;
 
 /** A value as an error message shows it: short, and without running the value's own code. */
 export function describe(value: unknown): string {
