@@ -1,10 +1,13 @@
 // Node reads a file's module format from the nearest package.json: each output names its own.
-import { writeFileSync } from 'node:fs';
+// Bundlers read there, and nowhere else, that they may leave out what is not used.
+import { readFileSync, writeFileSync } from 'node:fs';
+
+const { sideEffects } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url)));
 
 for (const [folder, type] of [
   ['esm', 'module'],
   ['cjs', 'commonjs'],
 ]) {
   const place = new URL(`../dist/${folder}/package.json`, import.meta.url);
-  writeFileSync(place, `${JSON.stringify({ type }, null, 2)}\n`);
+  writeFileSync(place, `${JSON.stringify({ type, sideEffects }, null, 2)}\n`);
 }
