@@ -2,7 +2,7 @@ import { signal } from '@preact/signals';
 
 import type { NodeState, SaleSettings } from '../lab/messages.js';
 import { post } from './http-call.js';
-import { nodes } from './lab-state.js';
+import { nodes, sale } from './lab-state.js';
 
 /** Why the last click did nothing; empty when it did. */
 export const complaint = signal('');
@@ -20,10 +20,27 @@ export async function send(path: string, body: object = {}): Promise<void> {
 /** What was changed in the form of the sale since the last start. */
 export const saleEdits = signal<Partial<SaleSettings>>({});
 
+let starting: Promise<void> | null = null;
+
+/** Resolves when the page shows the sale. Who asks meanwhile, for any sale, gets this one. */
 export function startSale(settings: SaleSettings): Promise<void> {
   saleEdits.value = {};
-  return send('/lab/sale/start', settings);
+  starting ??= start(settings).finally(() => (starting = null));
+  return starting;
 }
+
+async function start(settings: SaleSettings): Promise<void> {
+  const before = sale.value;
+  await send('/lab/sale/start', settings);
+  // The answer may be here before the news.
+  for (let waited = 0; sale.value === before && waited < NEWS_MAX; waited += NEWS_PAUSE) {
+    await new Promise((resolve) => setTimeout(resolve, NEWS_PAUSE));
+  }
+}
+
+/** In ms. */
+const NEWS_PAUSE = 20;
+const NEWS_MAX = 1_000;
 
 export type Treatment = 'freeze' | 'thaw' | 'kill' | 'restart' | 'slow' | 'quick';
 

@@ -91,12 +91,25 @@ export class LabPage {
     await this.page.getByRole('button', { name, exact: true }).first().click();
   }
 
-  async sell({ isLocked, ...numbers }: SaleForm): Promise<void> {
+  /** Before the page has heard of anything in between. */
+  async clickTogether(...names: string[]): Promise<void> {
+    const buttons = `[...document.querySelectorAll('button')]`;
+    const clicks = names.map(
+      (name) => `${buttons}.find((button) => button.textContent === '${name}').click()`,
+    );
+    await this.page.evaluate(clicks.join(';'));
+  }
+
+  async sell(form: SaleForm): Promise<void> {
+    await this.fillSale(form);
+    await this.click('Start');
+  }
+
+  async fillSale({ isLocked, ...numbers }: SaleForm): Promise<void> {
     for (const [name, value] of Object.entries(numbers)) {
       await this.page.locator(`.sale input[name=${name}]`).fill(`${value}`);
     }
     await this.page.locator('.sale input[name=isLocked]').setChecked(isLocked);
-    await this.click('Start');
   }
 
   /** One of the large figures. */
