@@ -56,13 +56,14 @@ local function releaseRun(first, owners, tokens)
 end
 
 local runs, first = {acquire = acquireRun, release = releaseRun}, start
-for i = 1, #ARGV, 4 do
+for _, run in ipairs(ARGV) do
+  local name, figure, rest = string.match(run, '^(%a+) (%d+) %d+ (.+)$')
   local owners, tokens, many = {}, {}, 0
-  for owner, token in string.gmatch(ARGV[i + 3], '(%S+) (%S+)') do
+  for owner, token in string.gmatch(rest, '(%S+) (%S+)') do
     many = many + 1
     owners[many], tokens[many] = owner, token
   end
-  runs[ARGV[i]](first, owners, tokens, ARGV[i + 1])
+  runs[name](first, owners, tokens, figure)
   first = first + many * step
 end
 `;

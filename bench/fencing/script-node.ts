@@ -73,16 +73,16 @@ export class ScriptNode {
   async #call(operations: readonly Operation[]): Promise<void> {
     const { isFenced, hasRecords, shared } = this.form;
     const keys = [...shared];
-    const own: (string | number)[] = [];
-    let run = '';
+    const runs: string[] = [];
+    let last = '';
     for (const { name, owner, resource, token } of operations) {
-      if (name !== run) own.push(name, name === 'acquire' ? TTL : 1, 1, '');
-      run = name;
-      own.push(`${own.pop()} ${isFenced ? `${owner} ${token}` : owner}`);
+      if (name !== last) runs.push(`${name} ${name === 'acquire' ? TTL : 1} 1`);
+      last = name;
+      runs.push(`${runs.pop()} ${isFenced ? `${owner} ${token}` : owner}`);
       keys.push(resource);
       if (hasRecords) keys.push(`redlock:fence:${resource}`);
     }
-    const reply = await this.client.evalsha(this.sha, keys.length, ...keys, ...own);
+    const reply = await this.client.evalsha(this.sha, keys.length, ...keys, ...runs);
     this.#later(() => answer(operations, reply as unknown[]));
   }
 

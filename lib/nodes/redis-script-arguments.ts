@@ -30,30 +30,25 @@ export function batchArguments(
   operations: readonly BatchedOperation[],
 ): ScriptArguments {
   const keys = certificateKeys(world);
-  const own: (string | number)[] = [];
-  // What operations that follow each other have in common is said once, and what they have not is
-  // one argument: the client pays for each argument, more than for what it says.
-  let run: BatchedOperation | null = null;
-  let owners: (string | number)[] = [];
-  const endRun = (): void => {
-    if (owners.length > 0) own.push(owners.join(' '));
-    owners = [];
-  };
+  // A run of operations that are alike is one argument, and what they have in common is said once:
+  // the client pays for each argument, more than for what it says.
+  const runs: (string | number)[][] = [];
+  let words: (string | number)[] = [];
+  let first: BatchedOperation | null = null;
   for (const operation of operations) {
     const { ownerId, token, resources } = operation.request;
-    if (run === null || !isAlike(run, operation)) {
-      endRun();
-      run = operation;
-      own.push(operation.name, figureOf(operation), resources.length);
+    if (first === null || !isAlike(first, operation)) {
+      first = operation;
+      words = [operation.name, figureOf(operation), resources.length];
+      runs.push(words);
     }
-    owners.push(ownerId);
+    words.push(ownerId);
     for (const resource of resources) keys.push(lockKey(world, resource));
     if (!world.fencing) continue;
-    owners.push(token);
+    words.push(token);
     for (const resource of resources) keys.push(fenceKey(world, resource));
   }
-  endRun();
-  return [keys.length, ...keys, ...own];
+  return [keys.length, ...keys, ...runs.map((run) => run.join(' '))];
 }
 
 /** The arguments of `certify`. */

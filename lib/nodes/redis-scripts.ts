@@ -129,10 +129,10 @@ if vote == 'granted' then return now end
 return {vote, now, figure}`;
 
 /**
- * ARGV: for each run of operations that are alike its name, its ttl (or what a release has there),
- * the number of locks of each, and the owner of each, with fencing followed by its token, all with
- * spaces between. Answers with the node's time, and for each operation that was granted or done
- * with a number, how many a release told, else with its vote and a figure.
+ * ARGV: for each run of operations that are alike one text, with spaces between: its name, its ttl
+ * (or what a release has there), the number of locks of each, and the owner of each, with fencing
+ * followed by its token. Answers with the node's time, and for each operation that was granted or
+ * done with a number, how many a release told, else with its vote and a figure.
  */
 const batch = ({ fencing, quarantine }: World): string => `
 local operations = {acquire = acquire, extend = extend, release = release}
@@ -150,10 +150,10 @@ local function answer(isDone, vote, figure)
 end
 ${RUNS}
 local first = ${quarantine === 0 ? 1 : 2}
-for i = 1, #ARGV, 4 do
-  local name, figure, count = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2])
-  local owners, tokens, many = {}, {}, 0
-  for owner, token in string.gmatch(ARGV[i + 3], '${fencing ? '(%S+) (%S+)' : '%S+'}') do
+for _, run in ipairs(ARGV) do
+  local name, figure, locks, rest = string.match(run, '^(%a+) (%d+) (%d+) (.+)$')
+  local count, owners, tokens, many = tonumber(locks), {}, {}, 0
+  for owner, token in string.gmatch(rest, '${fencing ? '(%S+) (%S+)' : '%S+'}') do
     many = many + 1
     owners[many], tokens[many] = owner, token
   end
