@@ -68,6 +68,17 @@ async function bear(age: number, origin?: string): Promise<string> {
   return certificate;
 }
 
+describe('the text of a script', () => {
+  it('has the numbers of its world in it, and never the key prefix, which may be anything', () => {
+    const world = worldOf({ keyPrefix: "it's", quarantine: true });
+
+    for (const { text } of Object.values(scriptsOf(world, false)) as RedisScript[]) {
+      expect(text).toContain(`${world.clockSkewMax * 1_000}`);
+      expect(text).not.toContain("it's");
+    }
+  });
+});
+
 describe('what the scripts write', () => {
   it('is a lock with the owner and a fence record with the token, under their ttls', async () => {
     const world = worldOf({ keyPrefix: 'p:' });
