@@ -51,10 +51,14 @@ export function batchArguments(
   return [keys.length, ...keys, ...runs.map((run) => run.join(' '))];
 }
 
-/** The arguments of `certify`. */
+/**
+ * The arguments of `certify`. Without quarantine too they name a key: a server that refuses keys,
+ * for it lacks slots or the user the right, says so when it is connected.
+ */
 export function certifyArguments(world: World): ScriptArguments {
-  if (world.quarantine === 0) return [0];
-  return [2, ...certificateKeys(world), `${world.keyPrefix}redlock:rules`];
+  const certificate = certificateKey(world);
+  if (world.quarantine === 0) return [1, certificate];
+  return [2, certificate, `${world.keyPrefix}redlock:rules`];
 }
 
 /** The arguments of `inspect`. */
@@ -88,6 +92,10 @@ function fenceKey(world: World, resource: string): string {
   return `${world.keyPrefix}redlock:fence:${resource}`;
 }
 
-function certificateKeys({ keyPrefix, quarantine }: World): string[] {
-  return quarantine === 0 ? [] : [`${keyPrefix}redlock:node`];
+function certificateKeys(world: World): string[] {
+  return world.quarantine === 0 ? [] : [certificateKey(world)];
+}
+
+function certificateKey({ keyPrefix }: World): string {
+  return `${keyPrefix}redlock:node`;
 }
