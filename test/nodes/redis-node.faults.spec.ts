@@ -240,21 +240,29 @@ describe('a server that hangs (SIGSTOP)', () => {
 });
 
 describe('a server that refuses writes for a while', () => {
-  it('gets the release that it refused when it grants again, long before the ttl', async () => {
-    const server = await startServer();
-    const { node } = await startNode(server.url);
-    const request = requestFor({ ttl: 60_000 });
-    await acquire(node, request);
-    await server.client.config('SET', 'min-replicas-to-write', '1');
-    const refused = await release(node, request);
-    await server.client.config('SET', 'min-replicas-to-write', '0');
+  // Without fencing a server says the same each time that it grants.
+  it.each([true, false])(
+    'gets the release that it refused when it grants again, long before the ttl (fencing: %s)',
+    async (fencing) => {
+      const server = await startServer();
+      const { node } = await startNode(server.url, { fencing });
+      const world = worldOf({ fencing });
+      const request = requestFor({ world, ttl: 60_000 });
+      await acquire(node, request);
+      await server.client.config('SET', 'min-replicas-to-write', '1');
+      const refused = await release(node, request);
+      await server.client.config('SET', 'min-replicas-to-write', '0');
 
-    const granted = await acquire(node, requestFor({ resources: ['other'] }));
+      const granted = await acquire(node, requestFor({ world, resources: ['other'] }));
 
-    expect(refused).toMatchObject({ vote: 'failed', message: expect.stringMatching(/NOREPLICAS/) });
-    expect(granted.vote).toBe('granted');
-    await eventually(async () => (await server.client.exists('r')) === 0);
-  });
+      expect(refused).toMatchObject({
+        vote: 'failed',
+        message: expect.stringMatching(/NOREPLICAS/),
+      });
+      expect(granted.vote).toBe('granted');
+      await eventually(async () => (await server.client.exists('r')) === 0);
+    },
+  );
 });
 
 describe('a connection that breaks', () => {
