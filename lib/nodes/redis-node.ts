@@ -270,8 +270,8 @@ class ReleaseOperation {
   }
 }
 
-// A batch gives the same reply to all that it answers alike: they are read once. `read` learns of
-// nothing but what the reply says: without fencing all of them are alike.
+// A batch gives the same reply to all that it answers alike: they are read once. Without fencing
+// every plain reply is the same, so `read` must do nothing that is due with each of them.
 function readOnce<Answer>(read: (reply: unknown) => Answer): (reply: unknown) => Answer {
   let last: { readonly reply: unknown; readonly answer: Answer } | null = null;
   return (reply) => {

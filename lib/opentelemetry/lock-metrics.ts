@@ -23,14 +23,16 @@ const holdBoundaries = [...waitBoundaries, 300, 900, 3_600];
 const roundBoundaries = [
   0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
 ];
-/** `released` is no loss. */
-const lossReasons: readonly Exclude<LossReason, 'released'>[] = [
-  'expired',
-  'suspended',
-  'revoked',
-  'maxHold',
-  'closed',
-];
+/** All of them: the type refuses an object that lacks one. `released` is no loss. */
+const lossReasons = Object.keys({
+  expired: true,
+  suspended: true,
+  revoked: true,
+  maxHold: true,
+  closed: true,
+} satisfies Record<Exclude<LossReason, 'released'>, true>);
+/** As many series as OpenTelemetry's SDK keeps apart: classes without end must not fill memory. */
+const CLASSES_MAX = 2_000;
 
 /** Records what the channels say of locks. */
 export class LockMetrics {
@@ -105,7 +107,7 @@ export class LockMetrics {
   // first loss, and there seldom is a second one.
   #beginLosses(lock: Attributes): void {
     const key = Object.values(lock).join('\n');
-    if (this.#locked.has(key)) return;
+    if (this.#locked.has(key) || this.#locked.size === CLASSES_MAX) return;
     this.#locked.add(key);
     for (const reason of lossReasons) {
       this.#losses.add(0, { ...lock, 'nestjs_locked.loss.reason': reason });

@@ -1,6 +1,8 @@
 import { signal } from '@preact/signals';
 
 import type { NodeState, SaleSettings } from '../lab/messages.js';
+import { isSelling } from '../lab/phases.js';
+import { saleDefaults } from '../lab/sale-defaults.js';
 import { post } from './http-call.js';
 import { nodes, sale } from './lab-state.js';
 
@@ -22,16 +24,23 @@ export const saleEdits = signal<Partial<SaleSettings>>({});
 
 let starting: Promise<void> | null = null;
 
-/** Resolves when the page shows the sale. Who asks meanwhile, for any sale, gets this one. */
+/** Resolves when the page shows the sale, or why there is none. */
 export function startSale(settings: SaleSettings): Promise<void> {
   saleEdits.value = {};
-  starting ??= start(settings).finally(() => (starting = null));
+  starting = start(settings).finally(() => (starting = null));
   return starting;
+}
+
+/** Resolves when there is something to see: the sale that goes on or begins, or else a new one. */
+export async function haveSale(): Promise<void> {
+  if (starting !== null) await starting;
+  else if (!isSelling(sale.value)) await startSale({ ...saleDefaults, isEndless: true });
 }
 
 async function start(settings: SaleSettings): Promise<void> {
   const before = sale.value;
   await send('/lab/sale/start', settings);
+  if (complaint.value !== '') return;
   // The answer may be here before the news.
   for (let waited = 0; sale.value === before && waited < NEWS_MAX; waited += NEWS_PAUSE) {
     await new Promise((resolve) => setTimeout(resolve, NEWS_PAUSE));

@@ -1,7 +1,7 @@
 import { isSelling, isWorking } from '../lab/phases.js';
 import { saleDefaults } from '../lab/sale-defaults.js';
 import { job, sale, setting } from './lab-state.js';
-import { healNodes, send, startSale, treat } from './requests.js';
+import { haveSale, healNodes, send, startSale, treat } from './requests.js';
 
 /** What to try, in order: two minutes. */
 export function Tour() {
@@ -77,6 +77,6 @@ function Step({ title, children }: { title: string; children: preact.ComponentCh
 
 /** In the middle of a sale, so that there is something to see. */
 async function breakNodes(numbers: readonly number[]): Promise<void> {
-  if (!isSelling(sale.value)) await startSale({ ...saleDefaults, isEndless: true });
+  await haveSale();
   await treat(numbers, 'freeze');
 }

@@ -29,6 +29,18 @@ function setUp() {
     waitingRoom.hold(waiter);
     return waiter;
   };
+  /** Hands the lock on as often as others may be passed over; gives who has it then. */
+  const handOnToTheLimit = (first: Waiter): Waiter => {
+    let holder = first;
+    for (let count = 0; count < 16; count += 1) {
+      const next = enter('r');
+      void next.pause(1_000);
+      waitingRoom.handOn(holder);
+      waitingRoom.hold(next);
+      holder = next;
+    }
+    return holder;
+  };
   /** Whether it is the waiter's turn. */
   const isReady = (waiter: Waiter): boolean => waitingRoom.delayOf(waiter) === 0;
   /** Whether a pause that has been begun is over. */
@@ -40,7 +52,7 @@ function setUp() {
     pause.then(note, note);
     return () => isOver;
   };
-  return { environment, nodes, waitingRoom, enter, hold, isReady, watch };
+  return { environment, nodes, waitingRoom, enter, hold, handOnToTheLimit, isReady, watch };
 }
 
 describe('a queue', () => {
@@ -310,15 +322,8 @@ describe('a lock that is released', () => {
   });
 
   it('lets its process ask again only when the others are told, after 16 in a row', async () => {
-    const { environment, waitingRoom, enter, hold, isReady } = setUp();
-    let holder = hold('r');
-    for (let count = 0; count < 16; count += 1) {
-      const next = enter('r');
-      void next.pause(1_000);
-      waitingRoom.handOn(holder);
-      waitingRoom.hold(next);
-      holder = next;
-    }
+    const { environment, waitingRoom, enter, hold, handOnToTheLimit, isReady } = setUp();
+    const holder = handOnToTheLimit(hold('r'));
     const last = enter('r');
     void last.pause(1_000);
 
@@ -438,15 +443,8 @@ describe('a process that waits for others', () => {
 
 describe('the turn of other processes', () => {
   it('that is over before its time takes no place from a call that comes later', async () => {
-    const { environment, waitingRoom, enter, hold } = setUp();
-    let holder = hold('r');
-    for (let handOvers = 0; handOvers < 16; handOvers += 1) {
-      const next = enter('r');
-      void next.pause(1_000);
-      waitingRoom.handOn(holder);
-      waitingRoom.hold(next);
-      holder = next;
-    }
+    const { environment, waitingRoom, enter, hold, handOnToTheLimit } = setUp();
+    const holder = handOnToTheLimit(hold('r'));
     waitingRoom.settle(['r'], 1);
 
     waitingRoom.handOn(holder);
