@@ -21,8 +21,9 @@ const healthyMetrics: readonly Metric[] = latencyMetrics.map(({ key, label, unit
 
 /**
  * What does one dead node cost in time and memory? Frozen (SIGSTOP): it accepts bytes and answers
- * nothing. Killed: its connections break. New servers for each candidate, as the fault stays; the
- * first window under the fault has the transition in it.
+ * nothing. Killed: its connections break. New servers for each candidate, as the fault stays. The
+ * rounds come after one more window, which has the transition in it: what a candidate keeps until
+ * it has found out is told apart from what goes on growing.
  */
 export const deadNode: Scenario = {
   id: 'S5',
@@ -33,8 +34,9 @@ export const deadNode: Scenario = {
   metrics: [
     ...healthyMetrics,
     ...latencyMetrics,
-    { key: 'memory', label: 'memory growth under the fault', unit: 'kB' },
-    { key: 'pairs', label: 'pairs under the fault', unit: '' },
+    { key: 'transition', label: 'memory growth in the transition', unit: 'kB' },
+    { key: 'memory', label: 'memory growth after it', unit: 'kB' },
+    { key: 'pairs', label: 'pairs in a window', unit: '' },
   ],
   plotted: ['acquireP99', 'memory'],
   async run(context) {
@@ -68,12 +70,12 @@ async function expose(
   try {
     await warmUpPairs(context, team, CALLERS);
     samples.push(...(await healthyWindows(context, team)));
-    const before = await process.run('memory', null, MEMORY_LIMIT);
+    const before = await usedMemory(team);
     if (fault === 'frozen') servers[0]?.freeze();
     else servers[0]?.kill();
-    const pairs = await faultyWindows(context, team, samples);
-    const after = await process.run('memory', null, MEMORY_LIMIT);
-    samples.push({ memory: (after.used - before.used) / 1_000, pairs });
+    const between = await faultyWindows(context, team, samples);
+    const after = await usedMemory(team);
+    samples.push({ transition: between - before, memory: after - between });
   } catch (error) {
     failure = describeFailure(error);
     context.log(`  ${name}: ${failure}`);
@@ -95,26 +97,34 @@ async function healthyWindows(context: BenchContext, { name, process }: Team): P
   return samples;
 }
 
-// A window without a pair may be the transition; a second one in a row is a hang.
+// Returns the memory that was used when the first window was over. A window without a pair may be
+// the transition; a second one in a row is a hang.
 async function faultyWindows(
   context: BenchContext,
-  { name, process }: Team,
+  team: Team,
   samples: Sample[],
 ): Promise<number> {
-  let pairs = 0;
+  const { name, process } = team;
+  let afterFirst = NaN;
   let idle = 0;
-  for (let window = 0; window < context.pace.rounds; window += 1) {
+  for (let window = 0; window <= context.pace.rounds; window += 1) {
     try {
       // Other resources in each window: the locks of callers that hang stay taken.
       const task = { callers: CALLERS, prefix: `${name}:${window}` };
       const result = await runPairs(context, process, task);
-      samples.push({ ...latenciesOf(result), ...troubleOf(result) });
-      pairs += result.completed;
+      samples.push({ ...latenciesOf(result), ...troubleOf(result), pairs: result.completed });
       idle = 0;
     } catch (error) {
       idle += 1;
       if (idle === IDLE_WINDOWS_MAX) throw error;
     }
+    if (window === 0) afterFirst = await usedMemory(team);
   }
-  return pairs;
+  return afterFirst;
+}
+
+// In kB.
+async function usedMemory({ process }: Team): Promise<number> {
+  const { used } = await process.run('memory', null, MEMORY_LIMIT);
+  return used / 1_000;
 }

@@ -36,7 +36,10 @@ async function startTelemetry(
   nodes: readonly LockNode[] = threeNodes(),
 ) {
   const metricExporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE);
-  const reader = new PeriodicExportingMetricReader({ exporter: metricExporter });
+  const reader = new PeriodicExportingMetricReader({
+    exporter: metricExporter,
+    cardinalityLimits: { default: 20_000 },
+  });
   const meterProvider = new MeterProvider({ readers: [reader] });
   const spanExporter = new InMemorySpanExporter();
   const spanProcessors = [new SimpleSpanProcessor(spanExporter)];
@@ -181,6 +184,16 @@ describe('metrics', () => {
     expect(values(after)).toEqual(
       reasons.map((reason) => counted(reason, reason === 'revoked' ? 1 : 0)),
     );
+  });
+
+  it('begin the losses of 2,000 classes, and of no more: classes without end fill no memory', async () => {
+    const { redlock, points } = await startTelemetry({ resourceClass: (resource) => resource });
+
+    for (let order = 0; order < 2_001; order += 1) await redlock.using(`order:${order}`, () => 1);
+    const losses = await points('nestjs_locked.losses');
+
+    const classes = losses.map(({ attributes }) => attributes['nestjs_locked.resource.class']);
+    expect(new Set(classes).size).toBe(2_000);
   });
 
   it('show what is held and what waits at the moment of the collection', async () => {
