@@ -22,6 +22,7 @@ export interface ConnectionListener {
 
 interface Unanswered {
   readonly sentAt: Milliseconds;
+  readonly argumentCount: number;
   readonly onReply: OnReply;
 }
 
@@ -32,6 +33,7 @@ export class RedisConnection {
   readonly #listener: ConnectionListener;
   // In the order of writing, which is the order of the answers.
   readonly #unanswered = new Set<Unanswered>();
+  #unansweredArguments = 0;
   #lastError: FailedAnswer | null = null;
   #hasEnded = false;
 
@@ -57,16 +59,24 @@ export class RedisConnection {
     return this.#unanswered.size;
   }
 
+  /** How many arguments they have, all together: what they cost in memory goes by that. */
+  get unansweredArguments(): number {
+    return this.#unansweredArguments;
+  }
+
   /** Writes a command. On a connection that has ended nothing is sent. */
   call(command: string, args: (string | number)[], onReply: OnReply): void {
     if (this.#hasEnded) {
       queueMicrotask(() => onReply(unsentOutcome('connection closed'), null));
       return;
     }
-    const unanswered = { sentAt: this.#environment.now(), onReply };
+    const argumentCount = args.length;
+    const unanswered = { sentAt: this.#environment.now(), argumentCount, onReply };
     this.#unanswered.add(unanswered);
+    this.#unansweredArguments += argumentCount;
     void this.#client.call(command, args, (error, reply) => {
       if (!this.#unanswered.delete(unanswered)) return;
+      this.#unansweredArguments -= argumentCount;
       if (error) onReply(failureOf(error), null);
       else onReply(null, reply ?? null);
     });

@@ -37,6 +37,8 @@ export class RedisLink implements ConnectionListener {
   // One at a time: until the connection is audited, for the next look at its silence, or until
   // the next attempt to connect.
   #timer: TimerHandle = null;
+  /** How often it was looked after the server since its last answer. */
+  #looksInVain = 0;
   #failureCount = 0;
 
   constructor(settings: LinkSettings) {
@@ -48,11 +50,7 @@ export class RedisLink implements ConnectionListener {
   usable(): RedisConnection | null {
     const connection = this.#connection;
     if (connection === null || !this.#isAudited || this.#isClosed) return null;
-    const silence = this.#silenceOf(connection);
-    const isResponsive = silence <= this.#settings.suspendAfter;
-    if (isResponsive && connection.backlog < BACKLOG_MAX) return connection;
-    this.#settings.health.suspended(silence, connection.backlog);
-    return null;
+    return this.#isResponsive(connection) ? connection : null;
   }
 
   /** Sends a script, by its hash or with its text, and looks after the answer. */
@@ -62,7 +60,7 @@ export class RedisLink implements ConnectionListener {
       onReply(failure, reply);
       this.#onAnswer(connection, failure);
     });
-    this.#timer ??= this.#startWatch(this.#settings.suspendAfter);
+    this.#timer ??= this.#startWatch();
   };
 
   /** Sends what was written before, waits `limit` ms for its answers, and ends for good. */
@@ -166,6 +164,7 @@ export class RedisLink implements ConnectionListener {
   }
 
   #onAnswer(connection: RedisConnection, failure: FailedAnswer | null): void {
+    this.#looksInVain = 0;
     if (failure !== null && isReadOnly(failure)) connection.end(failure);
     const { health, onUsable } = this.#settings;
     if (health.state !== 'suspended' || this.usable() !== connection) return;
@@ -178,25 +177,35 @@ export class RedisLink implements ConnectionListener {
     return now - (connection.silentSince ?? now);
   }
 
-  #startWatch(delay: Milliseconds): TimerHandle {
-    return this.#settings.environment.startTimer(delay, () => this.#watch(), false);
+  // Nothing more is sent to a server that hangs, lest it cost memory for each lock. One that owes
+  // much is found out sooner: two looks in vain are in two turns of the event loop, so that it was
+  // the server that said nothing, and not this process that did not listen.
+  #isResponsive(connection: RedisConnection): boolean {
+    const { health, suspendAfter } = this.#settings;
+    const silence = this.#silenceOf(connection);
+    const owesMuch = connection.unansweredArguments > UNANSWERED_ARGUMENTS_MAX;
+    if (silence <= suspendAfter && !(owesMuch && this.#looksInVain >= 2)) return true;
+    health.suspended(silence, connection.backlog);
+    return false;
   }
 
-  // One timer per silence, not per command: it looks at the oldest, and again when that one,
-  // or the oldest by then, would be due.
+  #startWatch(): TimerHandle {
+    return this.#settings.environment.startTimer(LOOK, () => this.#watch(), false);
+  }
+
+  // One timer while commands are unanswered, not one for each.
   #watch(): void {
-    const { health, stallTimeout, suspendAfter } = this.#settings;
     const connection = this.#connection;
     this.#timer = null;
     if (connection?.silentSince == null) return;
+    this.#looksInVain += 1;
     const silence = this.#silenceOf(connection);
-    if (silence >= stallTimeout) {
+    if (silence >= this.#settings.stallTimeout) {
       connection.end(lostOutcome(`silent for ${Math.round(silence)} ms`));
       return;
     }
-    if (silence > suspendAfter) health.suspended(silence, connection.backlog);
-    const next = silence > suspendAfter ? stallTimeout : Math.min(suspendAfter + 1, stallTimeout);
-    this.#timer = this.#startWatch(next - silence);
+    this.#isResponsive(connection);
+    this.#timer = this.#startWatch();
   }
 }
 
@@ -204,12 +213,14 @@ const ORIGIN_UNKNOWN =
   'INFO is denied inside scripts: a restart from an old snapshot or a failover goes unnoticed. ' +
   'Grant +info.';
 
+/** How often a server is looked after that owes answers. */
+const LOOK: Milliseconds = 50;
+
 /**
- * A server that owes more answers is suspended, however long it has been silent: a live one far
- * away never owes as many, and a frozen one must not cost memory for each lock until it is found
- * out. Calls of up to 128 locks each.
+ * Of all unanswered commands together. A single lock has some 7, a call of 128 locks up to 260:
+ * more than a live server owes, unless it is far away and asked for a thousand locks at once.
  */
-const BACKLOG_MAX = 4_096;
+const UNANSWERED_ARGUMENTS_MAX = 4_096;
 
 const RETRY_MIN: Milliseconds = 50;
 const RETRY_MAX: Milliseconds = 2_000;

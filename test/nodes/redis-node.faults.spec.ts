@@ -1,6 +1,7 @@
 // What a Redis node does when its server hangs, dies, changes its role or refuses to serve.
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import type { LockNode, ReleaseRequest } from '../../lib/core/lock-node.js';
@@ -23,6 +24,17 @@ import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.js';
 
 /** A node is suspended after 100 ms of silence and dropped after 300. */
 const IMPATIENT: RedlockOptions = { nodeTimeout: 50, stallTimeout: 300 };
+
+/** After four seconds. */
+const PATIENT: RedlockOptions = { nodeTimeout: 2_000 };
+
+/** So many inspections are much to owe, and half of them are little. */
+const MANY = 1_400;
+
+function inspectMany(node: LockNode, count: number): Promise<unknown> {
+  const inspections = Array.from({ length: count }, () => inspect(node, worldOf(), 'r'));
+  return Promise.all(inspections);
+}
 
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;
@@ -134,24 +146,52 @@ describe('a server that hangs (SIGSTOP)', () => {
     expect(await callsOf(server.client, 'evalsha')).toBe(1);
   });
 
-  it('is suspended without a delay once it owes 4,096 answers', async () => {
+  it('is suspended within moments where it owes much', async () => {
     const server = await startServer();
-    const { log, node } = await startNode(server.url, { nodeTimeout: 2_000 });
+    const { log, node } = await startNode(server.url, PATIENT);
     server.freeze();
-    const inspected = Array.from(
-      { length: 4_096 },
-      () => new Promise((resolve) => node.inspect(worldOf(), 'r', resolve)),
-    );
+    const frozenAt = performance.now();
+    const inspected = inspectMany(node, MANY);
 
+    await log.untilState('suspended');
+    const duration = performance.now() - frozenAt;
     const answer = await acquire(node, requestFor());
-    const { state } = node.status();
     server.thaw();
-    await Promise.all(inspected);
+    await inspected;
 
+    expect(duration).toBeLessThan(1_000);
     expect(answer).toMatchObject({ vote: 'failed', mayHold: false });
-    expect(state).toBe('suspended');
     expect(log.events.map(({ status }) => status.state)).toEqual(['up', 'suspended', 'up']);
-    expect(log.messages[1]).toMatch(/^Suspended: silent for \d+ ms, commands unanswered: 4096\.$/);
+    expect(log.messages[1]).toMatch(/^Suspended: silent for \d+ ms, commands unanswered: 1400\.$/);
+  });
+
+  it('is given its time where it owes little', async () => {
+    const server = await startServer();
+    const { log, node } = await startNode(server.url, PATIENT);
+    await inspectMany(node, MANY);
+    server.freeze();
+
+    const inspected = inspectMany(node, MANY / 2);
+    await sleep(500);
+    server.thaw();
+    await inspected;
+
+    expect(log.events.map(({ status }) => status.state)).toEqual(['up']);
+  });
+
+  it('is not what a server is taken for that answers while this process is busy', async () => {
+    const server = await startServer();
+    const { log, node } = await startNode(server.url, PATIENT);
+
+    for (let round = 0; round < 2; round += 1) {
+      const inspected = inspectMany(node, MANY);
+      await new Promise((resolve) => setImmediate(resolve));
+      const busyUntil = performance.now() + 500;
+      while (performance.now() < busyUntil);
+      await inspected;
+    }
+
+    expect(log.events.map(({ status }) => status.state)).toEqual(['up']);
   });
 
   it('keeps no release beyond its time, although none is noted while it is away', async () => {
