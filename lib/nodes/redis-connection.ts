@@ -22,7 +22,6 @@ export interface ConnectionListener {
 
 interface Unanswered {
   readonly sentAt: Milliseconds;
-  readonly argumentCount: number;
   readonly onReply: OnReply;
 }
 
@@ -33,7 +32,7 @@ export class RedisConnection {
   readonly #listener: ConnectionListener;
   // In the order of writing, which is the order of the answers.
   readonly #unanswered = new Set<Unanswered>();
-  #unansweredArguments = 0;
+  #owed = 0;
   #lastError: FailedAnswer | null = null;
   #hasEnded = false;
 
@@ -60,8 +59,8 @@ export class RedisConnection {
   }
 
   /** How many arguments they have, all together: what they cost in memory goes by that. */
-  get unansweredArguments(): number {
-    return this.#unansweredArguments;
+  get owed(): number {
+    return this.#owed;
   }
 
   /** Writes a command. On a connection that has ended nothing is sent. */
@@ -70,13 +69,13 @@ export class RedisConnection {
       queueMicrotask(() => onReply(unsentOutcome('connection closed'), null));
       return;
     }
-    const argumentCount = args.length;
-    const unanswered = { sentAt: this.#environment.now(), argumentCount, onReply };
+    const { length } = args;
+    const unanswered = { sentAt: this.#environment.now(), onReply };
     this.#unanswered.add(unanswered);
-    this.#unansweredArguments += argumentCount;
+    this.#owed += length;
     void this.#client.call(command, args, (error, reply) => {
       if (!this.#unanswered.delete(unanswered)) return;
-      this.#unansweredArguments -= argumentCount;
+      this.#owed -= length;
       if (error) onReply(failureOf(error), null);
       else onReply(null, reply ?? null);
     });

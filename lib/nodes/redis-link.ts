@@ -183,8 +183,8 @@ export class RedisLink implements ConnectionListener {
   #isResponsive(connection: RedisConnection): boolean {
     const { health, suspendAfter } = this.#settings;
     const silence = this.#silenceOf(connection);
-    const owesMuch = connection.unansweredArguments > UNANSWERED_ARGUMENTS_MAX;
-    if (silence <= suspendAfter && !(owesMuch && this.#looksInVain >= 2)) return true;
+    const isOverdue = connection.owed > OWED_MAX && this.#looksInVain >= 2;
+    if (silence <= suspendAfter && !isOverdue) return true;
     health.suspended(silence, connection.backlog);
     return false;
   }
@@ -217,10 +217,10 @@ const ORIGIN_UNKNOWN =
 const LOOK: Milliseconds = 50;
 
 /**
- * Of all unanswered commands together. A single lock has some 7, a call of 128 locks up to 260:
- * more than a live server owes, unless it is far away and asked for a thousand locks at once.
+ * Arguments of all unanswered commands together; a lone lock has some 7, a call of 128 up to 260.
+ * More than a live server owes, unless it is far away and asked for a thousand locks at once.
  */
-const UNANSWERED_ARGUMENTS_MAX = 4_096;
+const OWED_MAX = 4_096;
 
 const RETRY_MIN: Milliseconds = 50;
 const RETRY_MAX: Milliseconds = 2_000;
