@@ -43,13 +43,12 @@ export function checkResource(name: unknown, origin: string, form = 'a non-empty
   if (name.startsWith(RESERVED_PREFIX)) {
     throw new RangeError(
       `Expected ${origin} not to begin with "${RESERVED_PREFIX}", which the protocol keeps ` +
-        `for itself, got ${JSON.stringify(name)}`,
+        'for itself',
     );
   }
   if (!name.isWellFormed()) {
     throw new RangeError(
-      `Expected ${origin} to be well-formed Unicode, got half of a surrogate pair in ` +
-        JSON.stringify(name),
+      `Expected ${origin} to be well-formed Unicode, got half of a surrogate pair`,
     );
   }
   return name;

@@ -2,7 +2,12 @@
 //
 // What goes to the client is a code, a fixed sentence and when to try again: resource names and
 // votes tell of other users and of the infrastructure. They stay on the `cause`.
-import { HttpException, type ExecutionContext, type HttpServer } from '@nestjs/common';
+import {
+  HttpException,
+  IntrinsicException,
+  type ExecutionContext,
+  type HttpServer,
+} from '@nestjs/common';
 
 import { LockTakenError, RedlockError, type RedlockErrorCode } from '../core/errors.js';
 
@@ -120,9 +125,13 @@ function httpException(notice: Notice, cause: RedlockError): HttpException {
   return new HttpException({ statusCode, message, error: code }, statusCode, { cause });
 }
 
-/** Apollo and Mercurius send `extensions` of the original error to the client. */
+/**
+ * Apollo and Mercurius send `extensions` of the original error to the client. Nest logs what is no
+ * IntrinsicException, with its cause, and a lock that is taken is no news.
+ */
 function graphqlError(notice: Notice, cause: RedlockError): Error {
-  return Object.assign(new Error(notice.message, { cause }), { extensions: payloadOf(notice) });
+  const exception = new IntrinsicException(notice.message, { cause });
+  return Object.assign(exception, { extensions: payloadOf(notice) });
 }
 
 function payloadOf({ code, retryAfter }: Notice): Record<string, unknown> {

@@ -30,8 +30,10 @@ describe('the names of resources', () => {
 
 describe('a bad resource', () => {
   const rule = 'Expected resources to be a non-empty string or an array of them, got';
-  const reserved =
-    'Expected resources not to begin with "redlock:", which the protocol keeps for itself, got';
+  // Without the name: it may come from a request, and such an error is logged by Nest.
+  const reserved = new RangeError(
+    'Expected resources not to begin with "redlock:", which the protocol keeps for itself',
+  );
 
   it.each<[unknown, Error]>([
     ['', new TypeError(`${rule} ""`)],
@@ -46,8 +48,8 @@ describe('a bad resource', () => {
     [['a', ['b']], new TypeError(`${rule} an array`)],
     [['a', []], new TypeError(`${rule} an empty array`)],
     [Array(1), new TypeError(`${rule} undefined`)],
-    ['redlock:node', new RangeError(`${reserved} "redlock:node"`)],
-    [['a', 'redlock:fence:a'], new RangeError(`${reserved} "redlock:fence:a"`)],
+    ['redlock:node', reserved],
+    [['a', 'redlock:fence:a'], reserved],
     [
       'x'.repeat(513),
       new RangeError(
@@ -56,9 +58,7 @@ describe('a bad resource', () => {
     ],
     [
       'a\ud800',
-      new RangeError(
-        'Expected resources to be well-formed Unicode, got half of a surrogate pair in "a\\ud800"',
-      ),
+      new RangeError('Expected resources to be well-formed Unicode, got half of a surrogate pair'),
     ],
   ])('%p is refused by every call, and nothing runs', async (bad, expected) => {
     const { redlock, node, rejection } = setScene();

@@ -34,7 +34,7 @@ import { concat, lastValueFrom, of, throwError, type Observable } from 'rxjs';
 import WebSocket from 'ws';
 
 import { afterTest } from '../support/after-test.js';
-import { Log, startModule, startServer, threeNodes } from './support/applications.js';
+import { Log, startPlain, startServer, threeNodes } from './support/applications.js';
 import { faultyNodes } from './support/faulty-nodes.js';
 import { rejection } from './support/events.js';
 import { startTcpService } from './support/tcp-service.js';
@@ -327,8 +327,9 @@ describe('in GraphQL', () => {
   }
 
   // What @nestjs/graphql, and others like it, do for each resolver.
-  async function start(contextType: string) {
-    const module = await startModule({ providers: [Resolver] });
+  async function start(contextType: string, log = new Log()) {
+    const imports = [RedlockModule.forRoot(threeNodes())];
+    const module = await startPlain({ imports, providers: [Resolver] }, log);
     const resolver = module.get(Resolver);
     const none = undefined;
     const resolve = module
@@ -337,8 +338,9 @@ describe('in GraphQL', () => {
     return { module, resolve: (): Promise<unknown> => resolve() as Promise<unknown> };
   }
 
-  it('a taken lock is an error with extensions.code', async () => {
-    const { module, resolve } = await start('graphql');
+  it('a taken lock is an error with extensions.code, and nothing to log', async () => {
+    const log = new Log();
+    const { module, resolve } = await start('graphql', log);
     const type = new GraphQLNonNull(GraphQLString);
     const query = new GraphQLObjectType({ name: 'Query', fields: { name: { type, resolve } } });
     const schema = new GraphQLSchema({ query });
@@ -356,6 +358,7 @@ describe('in GraphQL', () => {
       extensions: { code: 'LOCK_TAKEN', retryAfter: expect.any(Number) },
     });
     expect(taken.errors?.[0]?.originalError).toMatchObject({ cause: { code: 'LOCK_TAKEN' } });
+    expect(log.lines.filter(([level]) => level !== 'log')).toEqual([]);
   });
 
   it('or any other transport without an error kind known here: the error stays as it is', async () => {
