@@ -142,7 +142,7 @@ class LockRuntime implements OnApplicationShutdown {
     modules: ModulesContainer,
   ): Promise<LockRuntime> {
     assertRegisteredOnce(name, modules);
-    if (inputs === undefined) redlockLogger.log(`${labelOf(name)} locks in this process only`);
+    if (inputs === undefined) tellOfMemory(name);
     warnOfEvenCount(name, inputs?.length ?? 1);
     const observer = createObserver(name);
     const options = resolveOptions(core, inputs?.length ?? 1);
@@ -173,6 +173,12 @@ function assertRegisteredOnce(name: string, modules: ModulesContainer): void {
     `Expected ${labelOf(name)} to be registered once in an application, got ${count} times: ` +
       `import it in the root module alone, or give each registration its own name`,
   );
+}
+
+// What tests and development want is most likely a forgotten setting where NODE_ENV is production.
+function tellOfMemory(name: string): void {
+  const level = process.env.NODE_ENV === 'production' ? 'warn' : 'log';
+  redlockLogger[level](`${labelOf(name)} locks in this process only, as it was given no nodes`);
 }
 
 function warnOfEvenCount(name: string, count: number): void {

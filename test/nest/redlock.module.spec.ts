@@ -79,16 +79,22 @@ describe('RedlockModule registered', () => {
     ).toBe(2);
   });
 
-  it('without nodes locks in this process only, and says so', async () => {
+  it.each([
+    ['log', 'test'],
+    ['warn', 'production'],
+  ])('without nodes locks in this process only: a %s where NODE_ENV is %s', async (level, mode) => {
     const log = new Log();
+    const { NODE_ENV } = process.env;
+    process.env.NODE_ENV = mode;
+    afterTest(() => (process.env.NODE_ENV = NODE_ENV));
 
     const module = await startPlain({ imports: [RedlockModule.forRoot()] }, log);
     const redlock = module.get(RedlockService);
 
     expect(await redlock.using('a', () => currentLock()?.isValid)).toBe(true);
     expect(log.lines).toContainEqual([
-      'log',
-      'RedlockModule locks in this process only',
+      level,
+      'RedlockModule locks in this process only, as it was given no nodes',
       'Redlock',
     ]);
   });
