@@ -50,7 +50,9 @@ export class RedisLink implements ConnectionListener {
   usable(): RedisConnection | null {
     const connection = this.#connection;
     if (connection === null || !this.#isAudited || this.#isClosed) return null;
-    return this.#isResponsive(connection) ? connection : null;
+    if (!this.#isHung(connection)) return connection;
+    this.#suspend(connection);
+    return null;
   }
 
   /** Sends a script, by its hash or with its text, and looks after the answer. */
@@ -159,6 +161,7 @@ export class RedisLink implements ConnectionListener {
       ...findings,
       ...disagreement(certified.rulesBefore, world),
       ...(certified.isOriginKnown ? [] : [ORIGIN_UNKNOWN]),
+      ...(target.isUnverified ? [UNVERIFIED] : []),
     ]);
     health.quarantined(certified.quarantineRemaining);
   }
@@ -177,16 +180,16 @@ export class RedisLink implements ConnectionListener {
     return now - (connection.silentSince ?? now);
   }
 
-  // Nothing more is sent to a server that hangs, lest it cost memory for each lock. One that owes
-  // much is found out sooner: two looks in vain are in two turns of the event loop, so that it was
-  // the server that said nothing, and not this process that did not listen.
-  #isResponsive(connection: RedisConnection): boolean {
-    const { health, suspendAfter } = this.#settings;
-    const silence = this.#silenceOf(connection);
-    const isOverdue = connection.owed > OWED_MAX && this.#looksInVain >= 2;
-    if (silence <= suspendAfter && !isOverdue) return true;
-    health.suspended(silence, connection.backlog);
-    return false;
+  // One that owes much is found out sooner, before it costs memory for each lock. Two looks in vain
+  // are in two turns of the event loop: it was the server that said nothing, and not this process
+  // that did not listen.
+  #isHung(connection: RedisConnection): boolean {
+    if (connection.owed > OWED_MAX && this.#looksInVain >= 2) return true;
+    return this.#silenceOf(connection) > this.#settings.suspendAfter;
+  }
+
+  #suspend(connection: RedisConnection): void {
+    this.#settings.health.suspended(this.#silenceOf(connection), connection.backlog);
   }
 
   #startWatch(): TimerHandle {
@@ -204,7 +207,7 @@ export class RedisLink implements ConnectionListener {
       connection.end(lostOutcome(`silent for ${Math.round(silence)} ms`));
       return;
     }
-    this.#isResponsive(connection);
+    if (this.#isHung(connection)) this.#suspend(connection);
     this.#timer = this.#startWatch();
   }
 }
@@ -212,6 +215,10 @@ export class RedisLink implements ConnectionListener {
 const ORIGIN_UNKNOWN =
   'INFO is denied inside scripts: a restart from an old snapshot or a failover goes unnoticed. ' +
   'Grant +info.';
+
+const UNVERIFIED =
+  'Its certificate is not verified: anybody on the way may answer for it. ' +
+  'Give its authority as tls.ca, and leave rejectUnauthorized as it is.';
 
 /** How often a server is looked after that owes answers. */
 const LOOK: Milliseconds = 50;

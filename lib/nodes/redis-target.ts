@@ -17,6 +17,8 @@ export interface RedisTarget {
   readonly name: string;
   /** The same for two entries that name one server: another database is no other server. */
   readonly identity: string;
+  /** It goes over TLS, and whoever answers is believed. */
+  readonly isUnverified: boolean;
   /** Makes a client that connects once, and never again. */
   connect(): Redis;
 }
@@ -41,6 +43,7 @@ export function targetOfOptions(
   checkKeyPrefix(options, keyPrefix, origin);
   return {
     ...addressOf(options),
+    isUnverified: isUnverified(options),
     connect: () => new Redis({ connectionName: 'nestjs-locked', ...options, ...lockConnection }),
   };
 }
@@ -58,6 +61,7 @@ export function targetOfClient(
   checkKeyPrefix(client.options, keyPrefix, origin);
   return {
     ...addressOf(client.options),
+    isUnverified: isUnverified(client.options),
     connect: () => client.duplicate(lockConnection),
   };
 }
@@ -147,6 +151,10 @@ function checkKeyPrefix(options: RedisOptions, keyPrefix: string, origin: string
       `(${JSON.stringify(keyPrefix)}), got ${JSON.stringify(own)}; ` +
       'name the prefix of the locks in the option keyPrefix',
   );
+}
+
+function isUnverified({ tls }: RedisOptions): boolean {
+  return tls?.rejectUnauthorized === false;
 }
 
 function addressOf(options: RedisOptions): { name: string; identity: string } {

@@ -233,7 +233,7 @@ describe('a connection', () => {
     expect(await lockOver({ path })).toBe('granted');
   });
 
-  it('goes over TLS', async () => {
+  async function startTlsServer(): Promise<{ port: number; ca: Buffer }> {
     const directory = temporaryDirectory();
     const [key, cert] = [join(directory, 'key.pem'), join(directory, 'cert.pem')];
     const request = ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256'];
@@ -243,12 +243,32 @@ describe('a connection', () => {
     const port = 32_100 + (process.pid % 400);
     const tls = ['--tls-port', `${port}`, '--tls-cert-file', cert, '--tls-key-file', key];
     await startServer(...tls, '--tls-ca-cert-file', cert, '--tls-auth-clients', 'no');
+    return { port, ca: readFileSync(cert) };
+  }
 
-    const ca = readFileSync(cert);
+  it('goes over TLS', async () => {
+    const { port, ca } = await startTlsServer();
     const trusting = { host: 'localhost', port, tls: { ca } };
 
     expect(await lockOver(trusting)).toBe('granted');
     expect(await lockOver(`rediss://localhost:${port}`)).toBe('failed');
+  });
+
+  it('that verifies no certificate says so', async () => {
+    const { port, ca } = await startTlsServer();
+    const blind = { host: 'localhost', port, tls: { ca, rejectUnauthorized: false } };
+    const client = new Redis({ ...blind, lazyConnect: true });
+    afterTest(() => client.disconnect());
+    const inputs = [{ ...blind, tls: { ca } }, blind, client];
+
+    const findings = inputs.map(async (input) => {
+      const { nodes, whenReady } = create([input]);
+      await whenReady(60_000);
+      return nodes[0]?.status().findings;
+    });
+
+    const finding = expect.stringMatching(/^Its certificate is not verified/);
+    expect(await Promise.all(findings)).toEqual([[], [finding], [finding]]);
   });
 
   function temporaryDirectory(): string {
