@@ -1,5 +1,6 @@
 // Results that go on after the call: the lock lasts until they have ended, failed or been
 // dropped. When the lock is lost first, they fail with the LockLostError.
+import { finished } from 'node:stream';
 import { ReadableStream } from 'node:stream/web';
 
 import { defer, isObservable, Observable } from 'rxjs';
@@ -7,9 +8,7 @@ import { defer, isObservable, Observable } from 'rxjs';
 import type { Hold } from './lock-hold.js';
 
 /** What is needed of Node's Readable; that of another copy or library will do too. */
-interface ClosableStream {
-  readonly closed?: boolean;
-  once(event: 'close' | 'error', listener: () => void): unknown;
+interface ClosableStream extends NodeJS.ReadableStream {
   destroy(error: unknown): unknown;
 }
 
@@ -46,9 +45,13 @@ export function holdWhileObserved(
   source: () => Observable<unknown>,
   hold: Hold,
 ): Observable<unknown> {
+  const { signal } = hold.lock;
   let observers = 0;
+  // Where nobody subscribes, nobody would end the hold of a lock that is lost.
+  onAbort(signal, () => {
+    if (observers === 0) void hold.settle();
+  });
   return new Observable((subscriber) => {
-    const { signal } = hold.lock;
     const onLost = (): void => subscriber.error(signal.reason);
     let isLeaving = false;
     const leave = (end: () => Promise<void>): Promise<void> => {
@@ -87,15 +90,31 @@ export function holdWhileObserved(
  * An async iterable under the hold, which ends with the iteration. Iterating again fails. The
  * loss of the lock ends a pending step at once; the keys stay until the step is really over.
  */
-export async function* holdWhileIterated(
+export function holdWhileIterated(
   source: () => AsyncIterable<unknown>,
   hold: Hold,
 ): AsyncGenerator<unknown, unknown> {
+  const iteration: Iteration = { iterator: null };
+  // Who takes no step, or no further one, does not come back to learn of the loss.
+  onAbort(hold.lock.signal, () => endIteration(iteration, hold));
+  return iterate(source, iteration, hold);
+}
+
+/** No iterator before the first step. */
+interface Iteration {
+  iterator: AsyncIterator<unknown, unknown> | null;
+}
+
+async function* iterate(
+  source: () => AsyncIterable<unknown>,
+  iteration: Iteration,
+  hold: Hold,
+): AsyncGenerator<unknown, unknown> {
   if (hold.isOver) throw hold.lock.lostError();
-  let iterator: AsyncIterator<unknown, unknown> | undefined;
   let isComplete = false;
   try {
-    iterator = hold.run(() => source()[Symbol.asyncIterator]());
+    const iterator = hold.run(() => source()[Symbol.asyncIterator]());
+    iteration.iterator = iterator;
     const result = yield* stepsUnderLock(iterator, hold);
     isComplete = true;
     return result;
@@ -103,7 +122,7 @@ export async function* holdWhileIterated(
     if (isComplete) await hold.end();
     else if (hold.lock.isValid) await hold.settle();
     // Not awaited: a step that hangs must not keep the LockLostError from the consumer.
-    else void endIteration(iterator, hold).then(hold.settle, hold.settle);
+    else endIteration(iteration, hold);
   }
 }
 
@@ -130,11 +149,10 @@ function stepsUnderLock(
   return steps as AsyncGenerator<unknown, unknown>;
 }
 
-async function endIteration(
-  iterator: AsyncIterator<unknown, unknown> | undefined,
-  hold: Hold,
-): Promise<void> {
-  await hold.run(() => iterator?.return?.());
+function endIteration({ iterator }: Iteration, hold: Hold): void {
+  // Async, as `return` need not give a promise, and may throw.
+  const ended = (async () => hold.run(() => iterator?.return?.()))();
+  void ended.then(hold.settle, hold.settle);
 }
 
 function unlessLost<T>(hold: Hold, take: () => Promise<T>): Promise<T> {
@@ -154,33 +172,40 @@ function unlessLost<T>(hold: Hold, take: () => Promise<T>): Promise<T> {
 }
 
 function holdUntilClosed(stream: ClosableStream, hold: Hold): void {
-  if (stream.closed === true) {
-    void hold.settle();
-    return;
-  }
   const { signal } = hold.lock;
   const onLost = (): void => {
     // Nobody may listen yet, and an unheard 'error' would end the process. Readers still get it.
     stream.once('error', ignoreHere);
     stream.destroy(signal.reason);
   };
-  signal.addEventListener('abort', onLost, { once: true });
-  stream.once('close', () => {
+  onAbort(signal, onLost);
+  // Closed, or at its end where it closes for nobody. Errors are for the reader to hear.
+  finished(stream, { writable: false, error: false }, () => {
     signal.removeEventListener('abort', onLost);
     void hold.settle();
   });
-  if (signal.aborted) onLost();
+}
+
+/** The loss may have come before. */
+function onAbort(signal: AbortSignal, listener: () => void): void {
+  if (signal.aborted) listener();
+  else signal.addEventListener('abort', listener, { once: true });
 }
 
 function streamOf(result: unknown): ClosableStream | null {
-  if (!isObject(result)) return null;
-  // StreamableFile, of whichever copy of Nest.
-  const { getStream } = result;
-  if (typeof getStream === 'function') return streamOf(Reflect.apply(getStream, result, []));
-  const isReadable = ['pipe', 'read', 'once', 'destroy'].every(
-    (name) => typeof result[name] === 'function',
-  );
+  // StreamableFile, of whichever copy of Nest. A `getStream` alone is anybody's.
+  if (hasMethods(result, ['getStream', 'getHeaders', 'setErrorHandler'])) {
+    return streamOf(Reflect.apply(result.getStream, result, []));
+  }
+  const isReadable = hasMethods(result, ['pipe', 'read', 'on', 'once', 'destroy']);
   return isReadable ? (result as unknown as ClosableStream) : null;
+}
+
+function hasMethods<Name extends string>(
+  value: unknown,
+  names: readonly Name[],
+): value is Record<Name, () => unknown> {
+  return isObject(value) && names.every((name) => typeof value[name] === 'function');
 }
 
 function isPromiseLike(value: unknown): value is PromiseLike<unknown> {

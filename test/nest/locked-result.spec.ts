@@ -8,7 +8,7 @@ import { once } from 'node:events';
 import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 import { Injectable, StreamableFile } from '@nestjs/common';
 import { currentLock, Locked, LockTakenError, RedlockService, type Lock } from 'nestjs-locked';
 import { concat, from, lastValueFrom, Observable, of, Subject, toArray } from 'rxjs';
@@ -116,6 +116,11 @@ class Feeds {
   @Locked('feed', { wait: 0 })
   async download(stream: Readable): Promise<StreamableFile> {
     return new StreamableFile(stream);
+  }
+
+  @Locked('feed', { wait: 0 })
+  async attach<T extends object>(attachment: T): Promise<T> {
+    return attachment;
   }
 
   @Locked('feed', { wait: 0 })
@@ -419,6 +424,24 @@ describe('a @Locked async generator', () => {
   });
 });
 
+describe('what nobody goes on with', () => {
+  it.each<[string, (feeds: Feeds) => Promise<unknown>]>([
+    ['a generator after one step', (feeds) => feeds.generate(9).next()],
+    ['an iterable without any step', (feeds) => feeds.count()],
+    ['an Observable without a subscriber', (feeds) => feeds.observeLater()],
+  ])('counts as held no longer when its lock is lost: %s', async (_what, call) => {
+    const { feeds, redlock, loseLock } = await start();
+    await call(feeds);
+    const held = async (): Promise<number> => (await redlock.status()).held;
+    expect(await held()).toBe(1);
+
+    loseLock();
+    while ((await held()) > 0) await turn();
+
+    expect(feeds.finished).toBe(feeds.runs);
+  });
+});
+
 describe('a @Locked method that returns a stream', () => {
   it('releases when the stream has closed', async () => {
     const { feeds, isFree, freed } = await start();
@@ -428,6 +451,29 @@ describe('a @Locked method that returns a stream', () => {
 
     expect(await text(stream)).toBe('onetwo');
     await freed();
+  });
+
+  it('releases at the end of a stream that never closes', async () => {
+    const { feeds, freed } = await start();
+    const stream = new Readable({ autoDestroy: false, read: () => stream.push(null) });
+
+    await feeds.read(stream);
+    // An error that nobody hears is to end the process, as ever.
+    expect(stream.listenerCount('error')).toBe(0);
+    expect(await text(stream)).toBe('');
+
+    await freed();
+    expect(stream.closed).toBe(false);
+  });
+
+  it('takes no stream out of an object that happens to have one', async () => {
+    const { feeds, isFree } = await start();
+    const getStream = jest.fn(() => new Readable({ read: () => {} }));
+
+    await feeds.attach({ getStream });
+
+    expect(getStream).not.toHaveBeenCalled();
+    expect(await isFree()).toBe(true);
   });
 
   it('releases when the stream is destroyed', async () => {
