@@ -25,6 +25,7 @@ export class EndpointScope {
   readonly #definition: LockedDefinition;
   #entry: Entry | null = null;
   #isOver = false;
+  #result: unknown;
   // The run of the handler under way; with a retrying interceptor there is one after another.
   #visit: { readonly left: Promise<void> } | null = null;
 
@@ -73,7 +74,14 @@ export class EndpointScope {
       leave();
       throw error;
     }
-    if (this.#entry.hold !== null) return { hold: lend(this.#entry.hold, leave), taken: null };
+    const { hold } = this.#entry;
+    if (hold !== null) {
+      const leaveWith = (result: unknown): void => {
+        this.#result = result;
+        leave();
+      };
+      return { hold: lend(hold, leaveWith), taken: null };
+    }
     leave();
     return this.#entry;
   }
@@ -87,11 +95,11 @@ export class EndpointScope {
 
   /**
    * Releases after a response that succeeded.
-   * @throws LockLostError where the lock was not held to the end.
+   * @throws LockLostError, with the handler's result, where the lock was not held to the end.
    */
   async end(): Promise<void> {
     this.#isOver = true;
-    await this.#entry?.hold?.end();
+    await this.#entry?.hold?.end(this.#result);
   }
 
   /** Releases when nothing of the handler runs any more. Never rejects. */
@@ -113,11 +121,11 @@ export class EndpointScope {
 }
 
 /** The scope's lock as the handler sees it: its end is the end of the handler's use only. */
-function lend(hold: Hold, leave: () => void): Hold {
+function lend(hold: Hold, leave: (result: unknown) => void): Hold {
   let isOver = false;
-  const end = (): Promise<void> => {
+  const end = (result?: unknown): Promise<void> => {
     isOver = true;
-    leave();
+    leave(result);
     return Promise.resolve();
   };
   return {
@@ -127,6 +135,6 @@ function lend(hold: Hold, leave: () => void): Hold {
       return isOver;
     },
     end,
-    settle: end,
+    settle: () => end(),
   };
 }

@@ -6,6 +6,7 @@ import { Readable } from 'node:stream';
 
 import { describe, expect, it } from '@jest/globals';
 import {
+  Catch,
   Controller,
   Get,
   HttpCode,
@@ -21,13 +22,14 @@ import {
   StreamableFile,
   UseGuards,
   UseInterceptors,
+  type ArgumentsHost,
   type CallHandler,
   type CanActivate,
   type ExecutionContext,
   type MessageEvent,
   type NestInterceptor,
 } from '@nestjs/common';
-import { Reflector } from '@nestjs/core';
+import { APP_FILTER, BaseExceptionFilter, Reflector } from '@nestjs/core';
 import {
   currentLock,
   fromContext,
@@ -604,6 +606,14 @@ describe('an application with several lock domains', () => {
 describe('a @Locked endpoint whose lock is lost', () => {
   it('answers 500 although the handler succeeded, as its result is in doubt', async () => {
     const nodes = faultyNodes();
+    const caught: unknown[] = [];
+    @Catch()
+    class Filter extends BaseExceptionFilter {
+      override catch(exception: Error, host: ArgumentsHost): void {
+        caught.push(exception.cause);
+        super.catch(exception, host);
+      }
+    }
     @Controller()
     class Losing {
       @Get()
@@ -615,11 +625,13 @@ describe('a @Locked endpoint whose lock is lost', () => {
         return 'too late';
       }
     }
-    const { url } = await startServer({ controllers: [Losing] }, {}, nodes);
+    const providers = [{ provide: APP_FILTER, useClass: Filter }];
+    const { url } = await startServer({ controllers: [Losing], providers }, {}, nodes);
 
     const { status, body } = await get(url, '/');
 
     expect(status).toBe(500);
     expect(JSON.parse(body)).toMatchObject({ error: 'LOCK_LOST' });
+    expect(caught).toMatchObject([{ code: 'LOCK_LOST', result: 'too late' }]);
   });
 });
