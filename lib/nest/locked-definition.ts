@@ -4,6 +4,7 @@ import {
   checkBoolean,
   resolveAcquire,
   resolveOptions,
+  type RedlockOptions,
   type UsingOptions,
 } from '../core/options.js';
 import { describe } from '../core/resources.js';
@@ -48,6 +49,16 @@ export interface LockedDefinition {
 
 const definitionKey = Symbol.for('nestjs-locked.definition');
 
+/**
+ * The module's options are not known when a class is defined: its methods may ask for what the
+ * widest would allow, and the call checks again.
+ */
+const widest: RedlockOptions = {
+  ttlMax: 86_400_000,
+  maxHold: 2_147_483_647,
+  retryDelay: { min: 1, max: 1 },
+};
+
 /** @throws TypeError, RangeError naming option, rule and value. */
 export function createDefinition(
   method: string,
@@ -66,8 +77,7 @@ export function createDefinition(
     );
   }
   checkBoolean('reentrant', using.reentrant ?? false);
-  // The module's ttlMax is not known yet: the widest is taken, and the call checks again.
-  resolveAcquire(resolveOptions({ ttlMax: 86_400_000 }, 1), 'using', using.ttl, using);
+  resolveAcquire(resolveOptions(widest, 1), 'using', using.ttl, using);
   return Object.freeze({
     method,
     resource,

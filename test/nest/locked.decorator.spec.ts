@@ -624,6 +624,20 @@ describe('@Locked on what cannot be locked', () => {
     expect(String(thrown(define))).toMatch(message);
   });
 
+  it('may ask for what only its module allows', async () => {
+    @Injectable()
+    class Service {
+      @Locked('a', { holdAtLeast: 7_200_000, retryDelay: { max: 10 } })
+      async run(): Promise<string> {
+        return 'ran';
+      }
+    }
+    const wide = { maxHold: 86_400_000, retryDelay: { min: 1, max: 5 }, ttlMax: 60_000 };
+    const service = (await startModule({ providers: [Service] }, wide)).get(Service);
+
+    expect(await service.run()).toBe('ran');
+  });
+
   it('refuses a ttl above ttlMax when it is called, and nothing runs', async () => {
     let runs = 0;
     @Injectable()
