@@ -69,9 +69,9 @@ function noQuorumReason(ensemble: Ensemble, refusal: Refusal): string {
   if (refusal.verdict === 'misconfigured') {
     return `too many nodes are misconfigured for a quorum of ${quorum} of ${nodes.length}`;
   }
-  const { clockSkewMax } = options.world;
+  const { clockSkewMax, fencing } = options.world;
   const known = refusal.clockOffsets.filter((offset) => offset !== null);
-  if (Math.max(...known) - Math.min(...known) > clockSkewMax) {
+  if (fencing && Math.max(...known) - Math.min(...known) > clockSkewMax) {
     const offsets = refusal.clockOffsets.map(
       (offset, index) => `${nodes[index]?.name} ${offset === null ? '?' : Math.round(offset)} ms`,
     );

@@ -330,6 +330,23 @@ describe('nodes whose clocks differ', () => {
     expect(error.message).toContain('the fencing token is ahead of its clock');
   });
 
+  it('are not blamed where no token is asked for', async () => {
+    const clockOffsets = [0, 10_000, -10_000];
+    const { redlock, node, rejection } = setScene({ clockOffsets, options: { fencing: false } });
+    for (const [index, clockOffset] of clockOffsets.entries()) {
+      const status = { ...node(index).status(), clockOffset };
+      Object.defineProperty(node(index), 'status', { value: () => status });
+      if (index > 0) node(index).refuse();
+    }
+
+    const error = expectInstance(
+      await rejection(redlock.acquire('r', ttl, { wait: 0 })),
+      NoQuorumError,
+    );
+
+    expect(error.message).toContain('fewer than 2 of 3 nodes could vote');
+  });
+
   it('and of which one has never answered are told with a question mark', async () => {
     const { redlock, node, rejection } = setScene({ clockOffsets: [0, 10_000, 0] });
     node(2).refuse();
