@@ -204,12 +204,13 @@ function checkFit(nodeCount: number, own: readonly RedisNode[], peers: NodePeers
 }
 
 function isLockNode(input: unknown): input is LockNode {
-  const verbs = ['acquire', 'extend', 'release', 'inspect', 'status'];
+  const verbs = ['acquire', 'extend', 'release', 'inspect', 'listen', 'status'];
   return hasMethods(input, verbs) && 'name' in input && typeof input.name === 'string';
 }
 
 function isClient(input: unknown): input is RedisClient {
-  return hasMethods(input, ['duplicate', 'disconnect']) && 'options' in input;
+  // `call` tells it from a client of node-redis.
+  return hasMethods(input, ['duplicate', 'disconnect', 'call']) && 'options' in input;
 }
 
 function hasMethods(input: unknown, names: readonly string[]): input is object {

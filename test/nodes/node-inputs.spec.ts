@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { execFileSync } from 'node:child_process';
+import { EventEmitter } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -28,6 +29,20 @@ function create(inputs: unknown, options: RedlockOptions = {}): NodeSet {
 function nameOf(input: unknown): string | undefined {
   return create([input]).nodes[0]?.name;
 }
+
+const answer = (): void => {};
+
+/** What a client of node-redis has in common with one of ioredis. */
+const nodeRedisClient = {
+  options: { password: 'secret', socket: { host: 'example.test' } },
+  duplicate: () => new EventEmitter(),
+  disconnect: answer,
+};
+
+const nodeWithoutListen = {
+  ...{ name: 'a', acquire: answer, extend: answer, release: answer },
+  ...{ inspect: answer, status: answer },
+};
 
 describe('what a node may be named by', () => {
   it.each([
@@ -66,6 +81,9 @@ describe('what a node may be named by', () => {
     { url: 'redis://example.test', tls: {}, password: 'secret' },
     { host: 'example.test', persistent: 1 },
     [],
+    nodeRedisClient,
+    { client: nodeRedisClient },
+    nodeWithoutListen,
   ])('%j is refused, without its password', (input) => {
     expect.assertions(2);
     try {
