@@ -51,6 +51,12 @@ export class NodeHealth {
     this.#change('up', findings.length === 0 ? 'Connected.' : findings.join(' '), findings);
   }
 
+  /** Something that is wrong with it showed in use. */
+  found(finding: string): void {
+    if (this.#state !== 'up' || this.#findings.includes(finding)) return;
+    this.up([...this.#findings, finding]);
+  }
+
   /** Connected but silent: for how long it has been, and what it owes, is for the message. */
   suspended(silence: Milliseconds, backlog: number): void {
     const unanswered = `commands unanswered: ${backlog}`;

@@ -37,8 +37,9 @@ export class RedisLink implements ConnectionListener {
   // One at a time: until the connection is audited, for the next look at its silence, or until
   // the next attempt to connect.
   #timer: TimerHandle = null;
-  /** How often it was looked after the server since its last answer. */
+  /** How often it was looked after the server since its last answer, and when for the last time. */
   #looksInVain = 0;
+  #lookedAt: Milliseconds = 0;
   #failureCount = 0;
 
   constructor(settings: LinkSettings) {
@@ -180,11 +181,9 @@ export class RedisLink implements ConnectionListener {
     return now - (connection.silentSince ?? now);
   }
 
-  // One that owes much is found out sooner, before it costs memory for each lock. Two looks in vain
-  // are in two turns of the event loop: it was the server that said nothing, and not this process
-  // that did not listen.
+  // One that owes much is found out sooner, before it costs memory for each lock.
   #isHung(connection: RedisConnection): boolean {
-    if (connection.owed > OWED_MAX && this.#looksInVain >= 2) return true;
+    if (connection.owed > OWED_MAX && this.#looksInVain >= 3) return true;
     return this.#silenceOf(connection) > this.#settings.suspendAfter;
   }
 
@@ -193,6 +192,7 @@ export class RedisLink implements ConnectionListener {
   }
 
   #startWatch(): TimerHandle {
+    this.#lookedAt = this.#settings.environment.now();
     return this.#settings.environment.startTimer(LOOK, () => this.#watch(), false);
   }
 
@@ -201,7 +201,9 @@ export class RedisLink implements ConnectionListener {
     const connection = this.#connection;
     this.#timer = null;
     if (connection?.silentSince == null) return;
-    this.#looksInVain += 1;
+    // A look that is late says more of this process, which did not listen, than of the server.
+    const isLate = this.#settings.environment.now() - this.#lookedAt > LOOK + LATE;
+    this.#looksInVain = isLate ? 0 : this.#looksInVain + 1;
     const silence = this.#silenceOf(connection);
     if (silence >= this.#settings.stallTimeout) {
       connection.end(lostOutcome(`silent for ${Math.round(silence)} ms`));
@@ -221,7 +223,10 @@ const UNVERIFIED =
   'Give its authority as tls.ca, and leave rejectUnauthorized as it is.';
 
 /** How often a server is looked after that owes answers. */
-const LOOK: Milliseconds = 50;
+const LOOK: Milliseconds = 30;
+
+/** By how much a timer may be late in a process that is not blocked. */
+const LATE: Milliseconds = 10;
 
 /**
  * Arguments of all unanswered commands together; a lone lock has some 7, a call of 128 up to 260.

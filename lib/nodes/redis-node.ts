@@ -190,16 +190,19 @@ export class RedisNode implements LockNode {
   ): void => {
     const answer = failure ?? this.#readReleased(reply);
     if (answer.vote === 'done') this.#releases.confirm(release);
-    else {
-      // Refused for now, as by a server that is busy: sent again when the node works again.
-      release.sentOn = null;
-      this.#hasRefusedReleases = true;
-    }
+    else this.#onRefused(release, answer);
     const { onAnswer } = release;
     // Sent again or not, whoever waited has been answered, and is not kept in memory for it.
     release.onAnswer = ignore;
     onAnswer(answer);
   };
+
+  #onRefused(release: PendingRelease<RedisConnection>, reason: FailedAnswer): void {
+    release.sentOn = null;
+    // By a server that is busy: sent again when it works again. Else on the next connection.
+    if (reason.isMisconfiguration) this.#health.found(`It refuses releases: ${reason.message}.`);
+    else this.#hasRefusedReleases = true;
+  }
 
   // Whether the node would count this process among those who are told.
   #isListening({ wakes, world, resources }: ReleaseRequest): boolean {

@@ -4,6 +4,7 @@ import { Redis } from 'ioredis';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
+import { systemEnvironment, type Environment } from '../../lib/core/environment.js';
 import type { LockNode, ReleaseRequest } from '../../lib/core/lock-node.js';
 import type { RedlockOptions } from '../../lib/core/options.js';
 import type { NodeInput } from '../../lib/nodes/node-inputs.js';
@@ -85,14 +86,22 @@ async function startProxy(server: RedisServer): Promise<TcpProxy> {
   return proxy;
 }
 
-function startNodes(inputs: readonly NodeInput[], options: RedlockOptions = {}): TestNodes {
-  const nodes = testNodes(inputs, options);
+function startNodes(
+  inputs: readonly NodeInput[],
+  options: RedlockOptions = {},
+  environment?: Environment,
+): TestNodes {
+  const nodes = testNodes(inputs, options, environment);
   afterTest(() => nodes.close());
   return nodes;
 }
 
-async function startNode(input: NodeInput, options: RedlockOptions = {}): Promise<TestNodes> {
-  const nodes = startNodes([input], options);
+async function startNode(
+  input: NodeInput,
+  options: RedlockOptions = {},
+  environment?: Environment,
+): Promise<TestNodes> {
+  const nodes = startNodes([input], options, environment);
   await nodes.log.untilState('up');
   return nodes;
 }
@@ -192,6 +201,32 @@ describe('a server that hangs (SIGSTOP)', () => {
     }
 
     expect(log.events.map(({ status }) => status.state)).toEqual(['up']);
+  });
+
+  it('is suspended after three looks in a row that came on time', async () => {
+    const server = await startServer();
+    let now = 0;
+    let onLook = (): void => {};
+    const environment: Environment = {
+      ...systemEnvironment,
+      now: () => now,
+      startTimer(delay, callback, holdsProcess) {
+        if (delay !== 30) return systemEnvironment.startTimer(delay, callback, holdsProcess);
+        onLook = callback;
+        return null;
+      },
+    };
+    const { node } = await startNode(server.url, PATIENT, environment);
+    server.freeze();
+    void inspectMany(node, MANY);
+
+    const states = [30, 30, 45, 30, 35, 30].map((elapsed) => {
+      now += elapsed;
+      onLook();
+      return node.status().state;
+    });
+
+    expect(states).toEqual(['up', 'up', 'up', 'up', 'up', 'suspended']);
   });
 
   it('keeps no release beyond its time, although none is noted while it is away', async () => {
@@ -488,6 +523,24 @@ describe('a server that refuses commands', () => {
 
     expect(answer).toMatchObject({ vote: 'failed', mayHold: false, isMisconfiguration: true });
     expect(await server.client.exists('r')).toBe(0);
+  });
+
+  it('to the release alone: a finding, and not sent again with each lock that is granted', async () => {
+    const server = await startServer();
+    await server.client.call('ACL', ['SETUSER', 'u', 'on', '>p', '~*', '&*', '+@all', '-del']);
+    const { log, node } = await startNode(`redis://u:p@127.0.0.1:${server.port}`);
+    const request = requestFor({ ttl: 60_000 });
+    await acquire(node, request);
+
+    const released = await release(node, request);
+    const calls = await callsOf(server.client, 'evalsha');
+    await acquire(node, requestFor({ resources: ['other'] }));
+    await acquire(node, requestFor({ resources: ['another'] }));
+
+    expect(released).toMatchObject({ vote: 'failed', isMisconfiguration: true });
+    expect(await callsOf(server.client, 'evalsha')).toBe(calls + 2);
+    expect(node.status().findings).toEqual([expect.stringMatching(/^It refuses releases: /)]);
+    expect(log.events.map(({ isTrouble }) => isTrouble)).toEqual([false, true]);
   });
 
   it('as the user may not write one of the keys: refused before any of them is written', async () => {

@@ -1,4 +1,5 @@
 // What the tests of lock nodes share: promises for answers, requests, and an observer to await.
+import { systemEnvironment } from '../../lib/core/environment.js';
 import type {
   AcquireAnswer,
   ExtendAnswer,
@@ -132,10 +133,14 @@ export interface TestNodes extends NodeSet {
 }
 
 /** Nodes over real servers, not awaited. Quarantine is off unless the options say otherwise. */
-export function testNodes(inputs: readonly NodeInput[], options: RedlockOptions = {}): TestNodes {
+export function testNodes(
+  inputs: readonly NodeInput[],
+  options: RedlockOptions = {},
+  environment = systemEnvironment,
+): TestNodes {
   const log = new NodeLog();
   const resolved = resolveOptions({ quarantine: false, ...options }, inputs.length);
-  const set = createNodes(inputs, resolved, { observer: log.observer });
+  const set = createNodes(inputs, resolved, { observer: log.observer, environment });
   const [node] = set.nodes;
   if (node === undefined) throw new Error('No node was made.');
   return { ...set, log, node };
