@@ -6,9 +6,10 @@ import { currentLock, LockLostError } from 'nestjs-locked';
 import { startRedisServer, type RedisServer } from '../../support/redis-servers.js';
 import { afterTest } from '../../support/after-test.js';
 import { Log } from '../support/applications.js';
-import { aborted, rejection, turn } from '../support/events.js';
+import { aborted, Gate, rejection, turn } from '../support/events.js';
 import { faultyNodes } from '../support/faulty-nodes.js';
 import {
+  ARRIVAL_LIMIT,
   Desk,
   DESK,
   everyOrder,
@@ -44,12 +45,13 @@ const contexts: readonly Context[] = [
 const impatient: Operation = { name: 'impatient', options: { wait: 0 }, order: [] };
 /** The watchdog looks after a third of the ttl. */
 const shortLived: Operation = { name: 'shortLived', options: { ttl: 300 }, order: [] };
+const open: Operation = { name: 'open', options: {}, order: [], isOpen: true };
 
 describe.each(contexts)('in $name', (context) => {
   const orders = everyOrder(context);
   const desk = new Desk();
   const nodes = faultyNodes();
-  const handlers = [...orders, impatient, shortLived].map((operation) =>
+  const handlers = [...orders, impatient, shortLived, open].map((operation) =>
     handlerOf(context, operation, desk),
   );
   let redis: RedisServer;
@@ -77,6 +79,30 @@ describe.each(contexts)('in $name', (context) => {
     desk.most = 0;
     desk.serve = serve;
   };
+  const haveArrived = async (count: number): Promise<void> => {
+    const endsAt = performance.now() + ARRIVAL_LIMIT;
+    for (;;) {
+      const states = await Promise.all(replicas.map(({ redlock }) => redlock.status()));
+      const waiting = states.reduce((sum, state) => sum + state.waiting, 0);
+      const visits = desk.visits.length;
+      if (waiting + visits >= count) return;
+      if (performance.now() > endsAt) {
+        throw new Error(`Of ${count} calls ${visits} came in and ${waiting} wait`);
+      }
+      await turn();
+    }
+  };
+  /** Calls the handlers on all replicas. Nobody leaves before everybody is inside or waits. */
+  const crowd = async (names: readonly string[]): Promise<void> => {
+    const everybody = new Gate();
+    openDesk(async () => {
+      await everybody.passed;
+      for (let count = 0; count < 20; count += 1) await turn();
+      return 'done';
+    });
+    const calls = replicas.flatMap(({ call }) => names.map((name) => call(name, 'admin')));
+    await Promise.all([haveArrived(calls.length).finally(() => everybody.open()), ...calls]);
+  };
 
   it(`a handler is found and locked, and keeps its metadata, in all orders of decorators`, async () => {
     openDesk(async () => 'done');
@@ -91,16 +117,19 @@ describe.each(contexts)('in $name', (context) => {
   });
 
   it('one call runs at a time, over all handlers of a resource and all replicas', async () => {
-    openDesk(async () => {
-      for (let count = 0; count < 20; count += 1) await turn();
-      return 'done';
-    });
     const names = [orders.at(0), orders.at(-1)].map((operation) => operation?.name ?? '');
 
-    await Promise.all(replicas.flatMap(({ call }) => names.map((name) => call(name, 'admin'))));
+    await crowd(names);
 
-    expect(desk.visits.length).toBe(2 * names.length);
+    expect(desk.visits).toHaveLength(2 * names.length);
     expect(desk.most).toBe(1);
+  });
+
+  it('without @Locked the same calls are inside together', async () => {
+    await crowd([open.name]);
+
+    expect(desk.visits).toEqual(['open unlocked', 'open unlocked']);
+    expect(desk.most).toBe(2);
   });
 
   it('a taken lock is told in its own form', async () => {
