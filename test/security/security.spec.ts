@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Body, Controller, Post } from '@nestjs/common';
 import { Redis } from 'ioredis';
 import { Locked, RedlockModule, RedlockService, type Lock } from 'nestjs-locked';
@@ -10,9 +10,12 @@ import { Locked, RedlockModule, RedlockService, type Lock } from 'nestjs-locked'
 import { Log, startPlain, startServer } from '../nest/support/applications.js';
 import { aborted, rejection } from '../nest/support/events.js';
 import { MemoryNode } from '../../lib/nodes/memory-node.js';
-import { resolveOptions } from '../../lib/core/options.js';
+import type { LockNode } from '../../lib/core/lock-node.js';
+import { resolveOptions, type RedlockOptions } from '../../lib/core/options.js';
 import { Redlock } from '../../lib/core/redlock.js';
 import { createNodes, type NodeInput, type NodeSet } from '../../lib/nodes/node-inputs.js';
+import { FaultyNode } from '../../lib/testing/faulty-node.js';
+import { eventually, testNodes } from '../support/node-harness.js';
 import { client, server } from '../support/redis-of-spec.js';
 import { startRedisServer } from '../support/redis-servers.js';
 
@@ -59,6 +62,7 @@ const hostile: readonly (readonly [kind: string, name: string])[] = [
   ['a Lua long bracket', ']]redis.call("FLUSHALL")--[['],
   ['a Lua pattern', '%s*(.-)%z'],
   ['a glob', '*'],
+  ['an open bracket of a glob', '['],
   ['a hash tag', '{a}:{b'],
   ['__proto__', '__proto__'],
   ['constructor', 'constructor'],
@@ -68,41 +72,95 @@ const hostile: readonly (readonly [kind: string, name: string])[] = [
   ['a right-to-left override', 'a\u202eb'],
   ['512 characters', '\u{1F512}'.repeat(256)],
 ];
+const cases: readonly (readonly [kind: string, resources: string | readonly string[]])[] = [
+  ...hostile,
+  ['all of these together', hostile.map(([, name]) => name)],
+];
 const others = ['admin', 'caf\u00e9', 'a', 'ab', 'x'];
 
-describe.each(['Redis', 'memory'])('a resource named by a stranger, on a %s node', (kind) => {
-  let nodes: NodeSet;
+const worlds = [
+  { of: 'a usual world', world: {} },
+  { of: 'a hostile key prefix', world: { keyPrefix: '\u{1F512}%s*[{"\r\n\0' } },
+  { of: 'a world without fencing', world: { fencing: false } },
+];
+const places = ['Redis', 'memory'].flatMap((kind) => worlds.map((each) => ({ kind, ...each })));
+
+describe.each(places)('a resource named by a stranger, on a $kind node of $of', (place) => {
+  const options: RedlockOptions = { ...patient, ...place.world };
+  const isOnRedis = place.kind === 'Redis';
+  // Long, so that only who is woken by the release is in time.
+  const poll = 5_000;
+  const sets: NodeSet[] = [];
   let redlock: Redlock;
+  /** What another process has: connections of its own, here seen through a `door`. */
+  let other: Redlock;
+  let door: FaultyNode;
 
   beforeAll(async () => {
-    const inputs: NodeInput[] = kind === 'Redis' ? [server.url] : [new MemoryNode()];
-    nodes = createNodes(inputs, resolveOptions(patient, 1));
-    await nodes.whenReady(5_000);
-    redlock = new Redlock(nodes.nodes, patient);
+    const input: NodeInput = isOnRedis ? server.url : new MemoryNode();
+    const open = async (): Promise<LockNode> => {
+      const set = testNodes([input], options);
+      sets.push(set);
+      await set.whenReady(5_000);
+      return set.node;
+    };
+    redlock = new Redlock([await open()], options);
+    door = new FaultyNode({ node: await open() });
+    const retryDelay = { min: poll, max: poll };
+    other = new Redlock([door], { ...options, retryDelay, wait: 2 * poll });
   });
 
   afterAll(async () => {
-    await redlock.close();
-    await nodes.close();
+    await Promise.all([redlock.close(), other.close()]);
+    await Promise.all(sets.map((set) => set.close()));
   });
 
-  it.each(hostile)('%s is a name like any other', async (_kind, name) => {
+  it.each(cases)('%s is a name like any other', async (_kind, resources) => {
+    const names = [resources].flat();
+    const keys = names.map((name) => (options.keyPrefix ?? '') + name);
     await client.set('canary', 'alive');
-    const lock = await redlock.acquire(name);
+    const lock = await redlock.acquire(resources);
 
-    const second = await redlock.tryAcquire(name);
-    const free = await Promise.all(others.map((other) => redlock.tryAcquire(other)));
-    const stored = await client.get(name);
+    const second = await Promise.all(names.map((name) => other.tryAcquire(name)));
+    const free = await Promise.all(others.map((name) => other.tryAcquire(name)));
+    const stored = await client.mget(keys);
     await lock.extend();
     await lock.release();
-    for (const other of free) await other?.release();
+    for (const each of free) await each?.release();
+    const after = await Promise.all(names.map((name) => redlock.inspect(name)));
 
-    expect(second).toBeNull();
-    expect(free.map((other) => other?.resources)).toEqual(others.map((other) => [other]));
-    expect(stored).toBe(kind === 'Redis' ? lock.ownerId : null);
+    expect(second).toEqual(names.map(() => null));
+    expect(free.map((each) => each?.resources)).toEqual(others.map((name) => [name]));
+    expect(stored).toEqual(names.map(() => (isOnRedis ? lock.ownerId : null)));
     expect(await client.get('canary')).toBe('alive');
-    expect((await redlock.inspect(name)).state).toBe('free');
+    expect(after).toMatchObject(names.map(() => ({ state: 'free' })));
   });
+
+  it.each(cases)(
+    '%s is a channel like any other: its release is heard',
+    async (_kind, resources) => {
+      door.calls.length = 0;
+      const lock = await redlock.acquire(resources);
+      const releaseOnceAwaited = async (): Promise<number> => {
+        // The second attempt is the one that follows when no release goes unheard any more. The
+        // answer to an inspection comes after its refusal.
+        await eventually(() => door.count('acquire') >= 2);
+        await other.inspect('r');
+        const releasedAt = performance.now();
+        await lock.release();
+        return releasedAt;
+      };
+
+      const [next, releasedAt] = await Promise.all([
+        other.acquire(resources),
+        releaseOnceAwaited(),
+      ]);
+      const heardWithin = performance.now() - releasedAt;
+      await next.release();
+
+      expect(heardWithin).toBeLessThan(poll / 2);
+    },
+  );
 
   it('of megabytes is refused at once, and not repeated in the message', async () => {
     const { message } = (await rejection(redlock.acquire('x'.repeat(2 ** 22)))) as Error;
@@ -113,7 +171,11 @@ describe.each(['Redis', 'memory'])('a resource named by a stranger, on a %s node
 });
 
 describe('a resource taken from a request', () => {
-  const ran: unknown[] = [];
+  let ran: unknown[];
+
+  beforeEach(() => {
+    ran = [];
+  });
 
   @Controller()
   class Orders {
@@ -125,21 +187,45 @@ describe('a resource taken from a request', () => {
     }
   }
 
+  const post = (url: string, id: unknown): Promise<Response> =>
+    fetch(url, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ id }),
+    });
+
   it.each([[{ $ne: '' }], [7], [null], [[{ a: 1 }]], [['']], ['redlock:node'], ['x'.repeat(513)]])(
     'is never an object, a number or a reserved name: %j runs nothing',
     async (id) => {
       const { url } = await startServer({ controllers: [Orders] });
 
-      const answer = await fetch(url, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: JSON.stringify({ id }),
-      });
+      const answer = await post(url, id);
 
       expect(answer.status).toBe(500);
       expect(ran).toEqual([]);
     },
   );
+
+  it.each(hostile)('is taken and free as any other: %s', async (_kind, name) => {
+    const { application, url } = await startServer({ controllers: [Orders] }, { wait: 0 });
+    const locks = await application.get(RedlockService).acquire([name, 'harmless']);
+
+    const harmless = await post(url, 'harmless');
+    const taken = await post(url, name);
+    await locks.release();
+    const free = await post(url, name);
+
+    expect(taken.status).toBe(423);
+    expect([...taken.headers.keys()]).toEqual([...harmless.headers.keys()]);
+    expect(taken.headers.get('retry-after')).toMatch(/^\d+$/);
+    expect(await taken.json()).toEqual({
+      statusCode: 423,
+      message: 'The resource is locked by another call',
+      error: 'LOCK_TAKEN',
+    });
+    expect([free.status, await free.text()]).toEqual([201, 'paid']);
+    expect(ran).toEqual([name]);
+  });
 });
 
 describe('TLS', () => {
