@@ -1,4 +1,4 @@
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 import { Controller, Get } from '@nestjs/common';
 import { HealthCheck, HealthCheckService, TerminusModule } from '@nestjs/terminus';
 import {
@@ -14,6 +14,7 @@ import {
   type RedlockHealth,
   type RedlockHealthOptions,
 } from 'nestjs-locked/terminus';
+import { fakeTimersEnvironment } from 'nestjs-locked/testing';
 
 import { afterTest } from '../support/after-test.js';
 import { startPlain, startServer } from '../nest/support/applications.js';
@@ -38,6 +39,23 @@ async function startIndicator(
 ): Promise<RedlockHealthIndicator> {
   const imports = [RedlockModule.forRoot(nodes, options), ...metadata.imports];
   return (await startPlain({ ...metadata, imports })).get(RedlockHealthIndicator);
+}
+
+const NODE_TIMEOUT = 200;
+
+/** Nodes that fail on command; only {@link pass} lets time pass. */
+async function startInFakeTime() {
+  // What promises and Nest itself go by stays real.
+  jest.useFakeTimers({ doNotFake: ['nextTick', 'queueMicrotask', 'setImmediate'] });
+  afterTest(() => jest.useRealTimers());
+  const nodes = faultyNodes();
+  const environment = fakeTimersEnvironment();
+  const indicator = await startIndicator(nodes, { nodeTimeout: NODE_TIMEOUT, environment });
+  return { indicator, nodes };
+}
+
+function pass(duration: number): Promise<void> {
+  return jest.advanceTimersByTimeAsync(duration);
 }
 
 async function healthOf(
@@ -96,7 +114,38 @@ describe('RedlockHealthIndicator', () => {
 
     expect(health).toMatchObject({ status: 'down', isDegraded: false, voting: 1 });
     expect(health.nodes.map(({ isVoting }) => isVoting)).toEqual([true, false, false]);
+    expect(health.nodes.map(({ state }) => state)).toEqual(['up', 'down', 'down']);
     expect(health.nodes[1]?.message).not.toBe('');
+  });
+
+  it('is degraded by one node that is suspended, and down with another that is down', async () => {
+    const { indicator, nodes } = await startInFakeTime();
+    const suspended = { state: 'suspended', isVoting: false, message: 'no answer in time' };
+    const down = { state: 'down', isVoting: false, message: 'the connection is not ready' };
+
+    nodes[0]?.hang();
+    const [degraded] = await Promise.all([healthOf(indicator), pass(NODE_TIMEOUT)]);
+    nodes[1]?.refuse();
+    const [gone] = await Promise.all([healthOf(indicator), pass(NODE_TIMEOUT)]);
+
+    expect(degraded).toMatchObject({ status: 'up', isDegraded: true, quorum: 2, voting: 2 });
+    expect(degraded.nodes).toMatchObject([suspended, { state: 'up' }, { state: 'up' }]);
+    expect(gone).toMatchObject({ status: 'down', isDegraded: false, quorum: 2, voting: 1 });
+    expect(gone.nodes).toMatchObject([suspended, down, { state: 'up' }]);
+  });
+
+  it('says after exactly the node timeout that all nodes hang', async () => {
+    const { indicator, nodes } = await startInFakeTime();
+    for (const node of nodes) node.hang();
+    const answers: unknown[] = [];
+
+    void healthOf(indicator).then((health) => answers.push(health));
+    await pass(NODE_TIMEOUT - 1);
+    const early = answers.length;
+    await pass(1);
+
+    expect(early).toBe(0);
+    expect(answers).toMatchObject([{ status: 'down', isDegraded: false, voting: 0 }]);
   });
 
   it('is down while a majority is in quarantine, and says until when', async () => {
