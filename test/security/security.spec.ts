@@ -255,6 +255,7 @@ describe('TLS', () => {
       await nodes.whenReady(5_000);
       const redlock = new Redlock(nodes.nodes, { ...patient, wait: 0 });
       const lock = await redlock.acquire('r');
+      await lock.release();
       await redlock.close();
       return lock;
     } finally {
