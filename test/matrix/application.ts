@@ -1,14 +1,25 @@
-// What check-matrix.mjs compiles, type-checks and runs in every combination: the library as an
-// application of a user has it.
+// What check-matrix.mjs compiles, type-checks and runs in every combination: the library, all of
+// its entry points, as an application of a user has it.
 import 'reflect-metadata';
 
-import { deepEqual, equal } from 'node:assert/strict';
+import { deepEqual, equal, ok } from 'node:assert/strict';
 import { setImmediate } from 'node:timers/promises';
 
 import { Injectable, Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
+import { TerminusModule } from '@nestjs/terminus';
 import { Redis } from 'ioredis';
-import { currentLock, Locked, LockTakenError, RedlockModule, RedlockService } from 'nestjs-locked';
+import {
+  currentLock,
+  Locked,
+  LockTakenError,
+  NoQuorumError,
+  RedlockModule,
+  RedlockService,
+} from 'nestjs-locked';
+import { RedlockTelemetryModule } from 'nestjs-locked/opentelemetry';
+import { RedlockHealthIndicator } from 'nestjs-locked/terminus';
+import { FaultyNode } from 'nestjs-locked/testing';
 
 @Injectable()
 class Work {
@@ -25,32 +36,57 @@ class Work {
   }
 }
 
-/** Locks by decorator and by hand, over a URL and over a client of the application. */
+/** Locks by decorator and by hand: over a URL, a client of the application and a faulty node. */
 export async function run(): Promise<void> {
   const url = process.env.REDIS_URL ?? '';
-  for (const node of [url, new Redis(url)]) {
+  for (const node of [url, new Redis(url), new FaultyNode()]) {
+    const told = new Set<string>();
+    const resourceClass = (resource: string): string => {
+      told.add(resource);
+      return 'any';
+    };
     // Several runs share the server.
     const locks = RedlockModule.forRoot([node], { keyPrefix: `${process.pid}:` });
-    @Module({ imports: [locks], providers: [Work] })
+    const telemetry = RedlockTelemetryModule.forRoot({ resourceClass });
+    @Module({
+      imports: [locks, telemetry, TerminusModule],
+      providers: [Work, RedlockHealthIndicator],
+    })
     class AppModule {}
 
     const logger = ['error', 'warn'] as const;
     const options = { logger: [...logger], abortOnError: false };
     const application = await NestFactory.createApplicationContext(AppModule, options);
     const work = application.get(Work);
+    const redlock = application.get(RedlockService);
+    const health = application.get(RedlockHealthIndicator);
     deepEqual(await Promise.all([1, 2, 3].map((value) => work.double(value))), [2, 4, 6]);
-    await excludes(application.get(RedlockService));
+    await excludes(redlock);
+    deepEqual([...told], ['work:0', 'by-hand']);
+    equal((await health.isHealthy()).redlock.status, 'up');
+    if (node instanceof FaultyNode) await refuses(node, redlock, health);
     await application.close();
-    if (typeof node !== 'string') await node.quit();
+    if (node instanceof Redis) await node.quit();
   }
 }
 
 async function excludes(redlock: RedlockService): Promise<void> {
   await using lock = await redlock.acquire('by-hand', 5_000);
   equal(await redlock.tryAcquire('by-hand'), null);
-  const refusal: unknown = await redlock
-    .acquire('by-hand', 5_000, { wait: 0 })
-    .catch((error: unknown) => error);
-  equal(refusal instanceof LockTakenError, true);
+  ok((await refusal(redlock)) instanceof LockTakenError);
   equal(lock.isValid, true);
+}
+
+async function refuses(
+  node: FaultyNode,
+  redlock: RedlockService,
+  health: RedlockHealthIndicator,
+): Promise<void> {
+  node.refuse();
+  ok((await refusal(redlock)) instanceof NoQuorumError);
+  equal((await health.isHealthy()).redlock.status, 'down');
+}
+
+function refusal(redlock: RedlockService): Promise<unknown> {
+  return redlock.acquire('by-hand', 5_000, { wait: 0 }).catch((error: unknown) => error);
 }
