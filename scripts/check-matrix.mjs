@@ -5,14 +5,12 @@
 // the newest.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
-
-import ts from 'typescript';
 
 import { root, run } from './command.mjs';
 import { install, pack } from './packed-project.mjs';
+import { startRedisServers } from './redis-servers.mjs';
 
 const VALUES = {
   nest: [11, 12],
@@ -52,7 +50,7 @@ const { folder, packed } = await pack();
 await inPairs(combinations(nest, ioredis), prepare);
 const programOf = new Map();
 for (const version of node) programOf.set(version, await findNode(version));
-const redis = await startRedis();
+const [redis] = await startRedisServers(1);
 try {
   const programs = combinations(nest, ioredis, node, format, ['program']);
   const runs = [...TEST_RUNS, ...programs].map((cell) => () => runCell(cell, redis.url));
@@ -146,16 +144,6 @@ function tool(name, file) {
 
 function placeOf(nest, ioredis) {
   return join(folder, `nest-${nest}-ioredis-${ioredis}`);
-}
-
-/** The tests' own way to start a server, which is TypeScript. */
-async function startRedis() {
-  const source = readFileSync(join(root, 'test/support/redis-servers.ts'), 'utf8');
-  const compilerOptions = { module: ts.ModuleKind.ESNext, target: ts.ScriptTarget.ES2022 };
-  const place = join(folder, 'redis-servers.mjs');
-  writeFileSync(place, ts.transpileModule(source, { compilerOptions }).outputText);
-  const { startRedisServer } = await import(pathToFileURL(place).href);
-  return startRedisServer();
 }
 
 /** @throws Error naming a pair of values that no test run meets. */

@@ -1,10 +1,12 @@
-// The README's first example, as written there, in an empty project with the package installed as
-// it is packed: compiled with its types, and started.
+// The README's first example, as written there but for the addresses of its nodes, in an empty
+// project with the package installed as it is packed: compiled with its types, and started over
+// three servers.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { root, run } from './command.mjs';
 import { install, pack } from './packed-project.mjs';
+import { startRedisServers } from './redis-servers.mjs';
 
 const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 const needed = ['@nestjs/common', '@nestjs/core', '@nestjs/schedule', 'ioredis', 'rxjs'];
@@ -15,33 +17,66 @@ const packages = [...needed, 'reflect-metadata', 'typescript', '@types/node'].ma
 const readme = readFileSync(join(root, 'README.md'), 'utf8');
 const [module, service] = [...readme.matchAll(/```ts\n([\s\S]*?)```/g)].map(([, code]) => code);
 
-// Nodes that are not there: locks of this process do for seeing the example run.
 const main = `
 import 'reflect-metadata';
+import { deepEqual, equal } from 'node:assert/strict';
+import { setTimeout } from 'node:timers/promises';
 import { Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
-import { RedlockModule } from 'nestjs-locked';
+import { Redis } from 'ioredis';
+import { RedlockService } from 'nestjs-locked';
 import { AppModule } from './app.module.js';
 import { InventoryService } from './inventory.service.js';
 
-@Module({ imports: [RedlockModule.forRoot()], providers: [InventoryService] })
+@Module({ imports: [AppModule], providers: [InventoryService] })
 class Main {}
 
-console.log(AppModule.name);
-const app = await NestFactory.createApplicationContext(Main, { logger: ['error'] });
-const inventory = app.get(InventoryService);
-await Promise.all([inventory.reserve('apple', 1), inventory.reserve('apple', 2), inventory.report()]);
-await app.close();
+// Nodes that were first seen a minute ago: brand-new ones grant nothing for about the ttlMax.
+for (const url of process.argv.slice(2)) {
+  const client = new Redis(url);
+  const [, replid] = /master_replid:(\\w+)/.exec(await client.info('replication')) ?? [];
+  await client.set('redlock:node', \`\${replid}:\${(Date.now() - 60_000) * 1_000}\`);
+  await client.quit();
+}
+
+const start = () => NestFactory.createApplicationContext(Main, { logger: ['error', 'warn'] });
+const [replica, other] = await Promise.all([start(), start()]);
+const inventory = replica.get(InventoryService);
+await Promise.all([inventory.reserve('apple', 1), inventory.transfer('a', 'b', 1), inventory.report()]);
+
+const held = await other.get(RedlockService).acquire('sku:apple');
+let isReserved = false;
+const reservation = inventory.reserve('apple', 2).then(() => { isReserved = true; });
+await setTimeout(500);
+equal(isReserved, false, 'reserve() ran while another replica held its resource');
+const { nodes } = await replica.get(RedlockService).inspect('sku:apple');
+deepEqual(nodes.map(({ state, ownerId }) => [state, ownerId]), Array(3).fill(['held', held.ownerId]));
+await held.release();
+await reservation;
+await Promise.all([replica.close(), other.close()]);
 `;
 
 const { folder: cwd, packed } = await pack();
 await install(cwd, packed, packages);
-const files = { 'app.module': module, 'inventory.service': service, main };
-for (const [name, code] of Object.entries(files)) writeFileSync(join(cwd, `${name}.ts`), code);
-writeFileSync(join(cwd, 'package.json'), '{ "private": true, "type": "module" }\n');
-const options = ['--module', 'nodenext', '--target', 'es2022', '--strict', '--types', 'node'];
-const decorators = ['--experimentalDecorators', '--emitDecoratorMetadata', '--skipLibCheck'];
-const compiler = ['node_modules/typescript/bin/tsc', ...options, ...decorators];
-await run(process.execPath, [...compiler, 'main.ts'], { cwd });
-await run(process.execPath, ['main.js'], { cwd, timeout: 30_000 });
-console.log("The README's first example: installed, compiled, run, ended by itself.");
+const servers = await startRedisServers(3);
+try {
+  const urls = servers.map(({ url }) => url);
+  const files = { 'app.module': over(urls, module), 'inventory.service': service, main };
+  for (const [name, code] of Object.entries(files)) writeFileSync(join(cwd, `${name}.ts`), code);
+  writeFileSync(join(cwd, 'package.json'), '{ "private": true, "type": "module" }\n');
+  const options = ['--module', 'nodenext', '--target', 'es2022', '--strict', '--types', 'node'];
+  const decorators = ['--experimentalDecorators', '--emitDecoratorMetadata', '--skipLibCheck'];
+  const compiler = ['node_modules/typescript/bin/tsc', ...options, ...decorators];
+  await run(process.execPath, [...compiler, 'main.ts'], { cwd });
+  await run(process.execPath, ['main.js', ...urls], { cwd, timeout: 30_000 });
+} finally {
+  await Promise.all(servers.map((server) => server.stop()));
+}
+console.log("The README's first example: installed, compiled, run, excluded, ended by itself.");
+
+/** The example with the addresses of these nodes in place of its own. */
+function over(urls, code) {
+  const [before, ...after] = code.split(/redis:\/\/\w+:\d+/);
+  if (after.length === urls.length) return before + after.map((rest, n) => urls[n] + rest).join('');
+  throw new Error(`Expected the README's first example to name ${urls.length} nodes:\n${code}`);
+}
