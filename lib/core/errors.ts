@@ -65,6 +65,7 @@ export abstract class RedlockError extends Error {
   readonly votes: readonly NodeVote[];
   readonly [brand] = true;
 
+  /** Takes a message without its full stop: what to do and where to read more come after it. */
   constructor(message: string, details: RedlockErrorDetails) {
     const advised = `${message}. ${advice(new.target.code)}`;
     super(advised, 'cause' in details ? { cause: details.cause } : undefined);
@@ -72,6 +73,10 @@ export abstract class RedlockError extends Error {
     this.votes = details.votes ?? [];
   }
 
+  /**
+   * Recognises an error of either copy of the package: {@link RedlockError} by a brand, a class
+   * with a `code` of its own by that, and any other subclass by its prototype.
+   */
   static override [Symbol.hasInstance](value: unknown): boolean {
     if (this !== RedlockError) return hasInstance(this, value);
     return isBranded(value);
@@ -86,6 +91,7 @@ export class LockTakenError extends RedlockError {
   /** When a quorum of nodes may be free again, in ms; null where no node said. Not a promise. */
   readonly retryAfter: Milliseconds | null;
 
+  /** As {@link RedlockError}, and with `retryAfter` in ms, or null. */
   constructor(message: string, details: RedlockErrorDetails & { retryAfter: Milliseconds | null }) {
     super(message, details);
     this.retryAfter = details.retryAfter;
@@ -115,6 +121,7 @@ export class LockLostError extends RedlockError {
   /** What the body returned when it finished all the same; undefined where it did not. */
   readonly result: unknown;
 
+  /** As {@link RedlockError}, and with why it was lost and what its body returned. */
   constructor(
     message: string,
     details: RedlockErrorDetails & { reason: LossReason; result?: unknown },

@@ -130,11 +130,26 @@ export interface NodeStatus {
 export interface LockNode {
   /** Names the node in errors and logs; holds no password. */
   readonly name: string;
+  /**
+   * Stores all resources for `ttl` ms or none, in one step with its vote; `granted` again to the
+   * owner that has them. Calls back at most once, never before it has returned; never throws.
+   */
   acquire(request: OwnerRequest, onAnswer: (answer: AcquireAnswer) => void): void;
+  /**
+   * Gives all keys `ttl` ms from now where less is left of them, and creates those anew that are
+   * missing; changes nothing where one is another owner's. Calls back as {@link acquire} does.
+   */
   extend(request: OwnerRequest, onAnswer: (answer: ExtendAnswer) => void): void;
+  /**
+   * Deletes those of the keys that are this owner's. With fencing an acquisition with the same
+   * token that comes later is refused, which undoes one whose answer was lost. One that cannot be
+   * delivered is kept until 1.1 times its ttl has passed. Calls back as {@link acquire} does.
+   */
   release(request: ReleaseRequest, onAnswer: (answer: ReleaseAnswer) => void): void;
+  /** Asks who holds `resource`, and changes nothing. Calls back as {@link acquire} does. */
   inspect(world: World, resource: string, onAnswer: (answer: InspectAnswer) => void): void;
   /** Tells `listener` of releases of `resource` until the function that it gives is called. */
   listen(world: World, resource: string, listener: WakeListener): () => void;
+  /** How the node is, as last heard; asks nothing, and never throws. */
   status(): NodeStatus;
 }

@@ -11,6 +11,7 @@ const contextResource = Symbol.for('nestjs-locked.from-context');
 
 /** What {@link fromContext} returns. */
 export interface ContextResource {
+  /** Names what to lock, once for each call of the endpoint. */
   readonly [contextResource]: (context: ExecutionContext) => Resources;
 }
 
@@ -27,6 +28,7 @@ export type LockedResource = Resources | ResourceFunction | ContextResource;
  * @Locked(fromContext((context) => `order:${context.switchToHttp().getRequest().params.id}`))
  * pay(@Param('id') id: string) { … }
  * ```
+ * @throws TypeError for what is not a function.
  */
 export function fromContext(name: (context: ExecutionContext) => Resources): ContextResource {
   if (typeof name !== 'function') {

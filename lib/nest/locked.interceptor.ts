@@ -62,6 +62,7 @@ export class LockedInterceptor implements NestInterceptor {
   readonly #adapterHost: HttpAdapterHost;
   readonly #httpStatus: ResolvedHttpStatus;
 
+  /** Called by Nest. Where no module provides statuses, the defaults are used. */
   constructor(
     @Inject(ModuleRef) moduleRef: ModuleRef,
     @Inject(HttpAdapterHost) adapterHost: HttpAdapterHost,

@@ -64,6 +64,10 @@ export interface RedlockFactoryOptions extends RedlockOptions, RedlockNestOption
 
 /** A provider that makes the options, for `useClass` and `useExisting`. */
 export interface RedlockOptionsFactory {
+  /**
+   * Makes the options, once when the application starts. What it throws or rejects with ends the
+   * start, and so does a TypeError or RangeError that names an option that is wrong.
+   */
   createRedlockOptions(): RedlockFactoryOptions | Promise<RedlockFactoryOptions>;
 }
 

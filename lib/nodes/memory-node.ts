@@ -48,6 +48,7 @@ export class MemoryNode implements LockNode {
   readonly #fences = new ExpiringMap<Microseconds>();
   readonly #ears = new Map<string, Set<Ear>>();
 
+  /** Makes an empty node, which starts no timer and needs no end. */
   constructor(options: MemoryNodeOptions = {}) {
     this.name = options.name ?? 'memory';
     this.#environment = options.environment ?? systemEnvironment;

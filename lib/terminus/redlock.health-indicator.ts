@@ -68,6 +68,7 @@ export class RedlockHealthIndicator {
   readonly #indicators: HealthIndicatorService;
   readonly #moduleRef: ModuleRef;
 
+  /** Called by Nest, in a module that imports `TerminusModule`. */
   constructor(indicators: HealthIndicatorService, moduleRef: ModuleRef) {
     this.#indicators = indicators;
     this.#moduleRef = moduleRef;

@@ -89,6 +89,7 @@ export class FaultyNode implements LockNode {
   #answersBusyUntil: Milliseconds = -Infinity;
   #hanging: (() => void)[] | null = null;
 
+  /** Makes a node without faults, over an empty {@link MemoryNode} unless told otherwise. */
   constructor(options: FaultyNodeOptions = {}) {
     this.#environment = options.environment ?? systemEnvironment;
     this.#node = options.node ?? new MemoryNode({ environment: this.#environment });
