@@ -1,4 +1,5 @@
 // The code base's own rules, where no linter says them.
+import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { basename, dirname, join, sep } from 'node:path';
 
@@ -89,9 +90,23 @@ describe('the documents', () => {
   const all = [...documents.map((name) => `${name}.md`), ...guides];
 
   it.each(all)('%s links to files that exist', (file) => {
-    const links = [...read(file).matchAll(/\]\((?!https?:|#)([^)#]+)/g)].map(([, to]) => to ?? '');
+    const targets = [...linksOf(file), ...picturesOf(file)];
 
-    for (const link of links) expect(existsSync(join(root, dirname(file), link))).toBe(true);
+    expect(targets.filter((target) => !existsSync(join(root, target)))).toEqual([]);
+  });
+
+  // Pictures stay behind, for their size; their text stands in for them.
+  it('link, those that are shipped, to what is shipped', () => {
+    const shipped = shippedFiles();
+    const isShipped = (target: string): boolean =>
+      shipped.some((file) => file === target || file.startsWith(`${target}/`));
+    const shippedDocuments = shipped.filter((file) => file.endsWith('.md'));
+    const links = shippedDocuments.flatMap((file) =>
+      linksOf(file).map((target) => ({ file, target })),
+    );
+
+    expect(shippedDocuments).toEqual(expect.arrayContaining(all));
+    expect(links.filter(({ target }) => !isShipped(target))).toEqual([]);
   });
 
   it('name tests that exist as what shows a promise', () => {
@@ -119,6 +134,25 @@ const layersBelow: Record<string, readonly string[]> = {
   opentelemetry: ['core', 'nest'],
   testing: ['core', 'nodes'],
 };
+
+/** What a document links to in this project, from its root; without pictures. */
+function linksOf(file: string): string[] {
+  const links = read(file).matchAll(/(?<!!)\[[^[\]]*\]\((?!https?:|#)([^)#]+)/g);
+  return [...links].map(([, target]) => join(dirname(file), target ?? ''));
+}
+
+function picturesOf(file: string): string[] {
+  const pictures = read(file).matchAll(/!\[[^[\]]*\]\((?!https?:)([^)]+)/g);
+  return [...pictures].map(([, target]) => join(dirname(file), target ?? ''));
+}
+
+/** What npm takes into the package; of `dist` only what happens to be built. */
+function shippedFiles(): string[] {
+  const args = ['pack', '--dry-run', '--json', '--ignore-scripts'];
+  const { stdout } = spawnSync('npm', args, { cwd: root, encoding: 'utf8' });
+  const [{ files }] = JSON.parse(stdout) as [{ files: readonly { path: string }[] }];
+  return files.map(({ path }) => path);
+}
 
 function filesReachedFrom(entry: string): string[] {
   const reached = new Set([entry]);
