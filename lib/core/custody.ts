@@ -2,6 +2,7 @@
 // PROTOCOL.md sections 6 and 7.
 import { describeResources, RedlockClosedError } from './errors.js';
 import { Lock } from './lock.js';
+import { TransientMap } from './transient-map.js';
 import { Watchdog } from './watchdog.js';
 import type { LossReason } from './errors.js';
 import type { AcquisitionContext } from './acquisition.js';
@@ -66,7 +67,7 @@ class Charge implements Care {
 export class Custody {
   readonly watchdog: Watchdog;
   readonly #context: AcquisitionContext;
-  readonly #charges = new Map<Lock, Charge>();
+  readonly #charges = new TransientMap<Lock, Charge>();
   /** Locks kept although their body has ended, and the timers of their release. */
   readonly #retained = new Map<Charge, Retention>();
   #onIdle: (() => void) | null = null;

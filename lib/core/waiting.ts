@@ -4,6 +4,7 @@
 // callers of one process never vote each other down. A lock that is released goes to the next
 // call of this process in the same breath, some times in a row; then other processes are told,
 // and if any listens it goes first.
+import { TransientMap } from './transient-map.js';
 import { WakeUps } from './wake-ups.js';
 import type { Ensemble } from './ensemble.js';
 import type { TimerHandle } from './environment.js';
@@ -46,8 +47,8 @@ interface Line {
 /** The queues of one process. */
 export class WaitingRoom {
   readonly #ensemble: Ensemble;
-  readonly #lines = new Map<string, Line>();
-  readonly #waiting = new Set<Waiter>();
+  readonly #lines = new TransientMap<string, Line>();
+  readonly #waiting = new TransientMap<Waiter, Waiter>();
 
   constructor(ensemble: Ensemble) {
     this.#ensemble = ensemble;
@@ -60,7 +61,7 @@ export class WaitingRoom {
 
   /** Queues on all resources in one step, so that two calls can never wait for each other. */
   enter(waiter: Waiter): void {
-    this.#waiting.add(waiter);
+    this.#waiting.set(waiter, waiter);
     for (const resource of waiter.resources) {
       const line = this.#lines.get(resource);
       if (line === undefined) this.#lines.set(resource, newLine([waiter]));
@@ -180,7 +181,7 @@ export class WaitingRoom {
 
   /** Makes everyone give up, each for a reason that names what it waited for. */
   interruptAll(reasonFor: (resources: readonly string[]) => unknown): void {
-    for (const waiter of [...this.#waiting]) waiter.interrupt(reasonFor(waiter.resources));
+    for (const waiter of [...this.#waiting.keys()]) waiter.interrupt(reasonFor(waiter.resources));
   }
 
   #yield(resource: string, line: Line): void {

@@ -1,3 +1,4 @@
+import { TransientMap } from '../core/transient-map.js';
 import type { Environment } from '../core/environment.js';
 import type { ReleaseAnswer, ReleaseRequest } from '../core/lock-node.js';
 import type { Milliseconds } from '../core/units.js';
@@ -19,7 +20,7 @@ export interface PendingRelease<Connection> {
  * Source: PROTOCOL.md section 4.7.
  */
 export class PendingReleases<Connection> {
-  readonly #byOwner = new Map<string, PendingRelease<Connection>>();
+  readonly #byOwner = new TransientMap<string, PendingRelease<Connection>>();
 
   constructor(private readonly environment: Environment) {}
 

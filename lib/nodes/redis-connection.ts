@@ -31,7 +31,7 @@ export class RedisConnection {
   readonly #environment: Environment;
   readonly #listener: ConnectionListener;
   // In the order of writing, which is the order of the answers.
-  readonly #unanswered = new Set<Unanswered>();
+  readonly #unanswered: Unanswered[] = [];
   #owed = 0;
   #lastError: FailedAnswer | null = null;
   #hasEnded = false;
@@ -49,13 +49,12 @@ export class RedisConnection {
 
   /** When the oldest unanswered command was written; null when there is none. */
   get silentSince(): Milliseconds | null {
-    for (const { sentAt } of this.#unanswered) return sentAt;
-    return null;
+    return this.#unanswered[0]?.sentAt ?? null;
   }
 
   /** How many commands are unanswered. */
   get backlog(): number {
-    return this.#unanswered.size;
+    return this.#unanswered.length;
   }
 
   /** How many arguments they have, all together: what they cost in memory goes by that. */
@@ -71,10 +70,12 @@ export class RedisConnection {
     }
     const { length } = args;
     const unanswered = { sentAt: this.#environment.now(), onReply };
-    this.#unanswered.add(unanswered);
+    this.#unanswered.push(unanswered);
     this.#owed += length;
     void this.#client.call(command, args, (error, reply) => {
-      if (!this.#unanswered.delete(unanswered)) return;
+      const place = this.#unanswered.indexOf(unanswered);
+      if (place < 0) return;
+      this.#unanswered.splice(place, 1);
       this.#owed -= length;
       if (error) onReply(failureOf(error), null);
       else onReply(null, reply ?? null);
@@ -86,8 +87,7 @@ export class RedisConnection {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
     endClient(this.#client);
-    const unanswered = [...this.#unanswered];
-    this.#unanswered.clear();
+    const unanswered = this.#unanswered.splice(0);
     // First: whoever is answered below must not take this connection for one that works again.
     this.#listener.ended(this, reason);
     for (const { onReply } of unanswered) onReply(lostOutcome(reason.message), null);

@@ -1,0 +1,51 @@
+/** How many entries are added, at least, before all move. */
+const ROOM_MIN = 256;
+
+/**
+ * A map that lives long, of entries that do not: in the order in which they were set.
+ *
+ * V8 copies a growing Map, or one with many deleted entries, into a new table, and the table that
+ * was left points to the new one. As soon as one such table has become an old object, each table
+ * after it is kept until the next full collection, with all that was in it when it was left: half
+ * of everything that locks are made of. So the entries move to a new Map now and then.
+ */
+export class TransientMap<Key, Value> {
+  #map = new Map<Key, Value>();
+  /** How many more are added before all move: as many as there are, so each moves once or twice. */
+  #room = ROOM_MIN;
+
+  get size(): number {
+    return this.#map.size;
+  }
+
+  get(key: Key): Value | undefined {
+    return this.#map.get(key);
+  }
+
+  has(key: Key): boolean {
+    return this.#map.has(key);
+  }
+
+  set(key: Key, value: Value): void {
+    if (this.#room === 0) {
+      this.#map = new Map(this.#map);
+      this.#room = Math.max(ROOM_MIN, this.#map.size);
+    }
+    this.#room -= 1;
+    this.#map.set(key, value);
+  }
+
+  delete(key: Key): void {
+    this.#map.delete(key);
+  }
+
+  /** Entries may be deleted meanwhile. Whoever sets some goes over a copy. */
+  keys(): IterableIterator<Key> {
+    return this.#map.keys();
+  }
+
+  /** As {@link keys}. */
+  values(): IterableIterator<Value> {
+    return this.#map.values();
+  }
+}
