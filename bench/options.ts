@@ -12,7 +12,7 @@ export const usage = `npm run bench [-- options]
   --rounds 5         default: each scenario's own
   --quick            everything short, in 3 minutes: shows that it runs; its figures are worth little
   --fresh-keys       a resource is used once (S1, S2, S5, S6, Q); default: one per caller, again and again
-  --profile FOLDER   a CPU profile (.cpuprofile) of each candidate's process
+  --profile FOLDER   a CPU profile (.cpuprofile) of each candidate's process, and a table of them (profiles.md)
   --out FOLDER       default: bench/results, and dist/bench-results with --quick or --candidate`;
 
 export interface BenchOptions {

@@ -2,6 +2,7 @@
 import { RedisMeter } from './measure/redis-meter.js';
 import { parseOptions, usage, type BenchOptions } from './options.js';
 import { childLauncher } from './processes/child-process.js';
+import { reportProfiles } from './report/profiles.js';
 import { writeReport } from './report/report.js';
 import { describeMachine, mergeResults, readResults } from './report/results.js';
 import { scenarios } from './scenarios/all.js';
@@ -23,6 +24,7 @@ async function main(args: readonly string[]): Promise<void> {
     writeReport(options.out, mergeResults(readResults(options.out), [record], scenarios));
     console.log(`${scenario.id} took ${record.duration.toFixed(1)} s`);
   }
+  if (options.profile !== null) reportProfiles(options.profile);
   console.log(`Results: ${options.out}/results.md`);
 }
 

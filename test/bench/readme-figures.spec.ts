@@ -100,4 +100,20 @@ describe("the README's figures on speed", () => {
     expect(hot).toEqual([kept('redlock-universal', perSecond), kept('nestjs-locked', perSecond)]);
     expect(bare).toBe(kept('bare socket', rate));
   });
+
+  it('are in docs/SPEED.md as well', () => {
+    const [, table = ''] = read('docs/SPEED.md').split('| three nodes, 512 callers |');
+    const rows = rowsIn(`|${table.split('\n\n')[0] ?? ''}`).slice(1);
+    const columns = [
+      'pairs per second, /s',
+      'our CPU per pair, µs',
+      'redis CPU per pair, all nodes, µs',
+    ];
+
+    expect(rows).toHaveLength(4);
+    for (const [candidate = '', ...figures] of rows) {
+      const ours = figures.map((figure) => figure.replace(' µs', ''));
+      expect(ours).toEqual(columns.map((column) => kept(candidate, { ...inFlight, column })));
+    }
+  });
 });
