@@ -2,14 +2,14 @@
 // pause, until it is granted, `wait` is spent, or somebody interrupts. PROTOCOL.md sections 4.8
 // and 10.
 import { Attempt } from './attempt.js';
+import { Holding } from './holding.js';
 import { nodeTimeoutOf } from './options.js';
 import { queuedError, refusalError } from './refusals.js';
 import { Waiter } from './waiter.js';
-import type { AttemptResult } from './attempt.js';
+import type { AttemptResult, FailedAttempt } from './attempt.js';
 import type { Ensemble } from './ensemble.js';
 import type { RedlockError } from './errors.js';
 import type { TokenSource } from './fencing.js';
-import type { Holding } from './holding.js';
 import type { ResolvedAcquire, RetryDelay } from './options.js';
 import type { Microseconds, Milliseconds } from './units.js';
 import type { WaitingRoom } from './waiting.js';
@@ -21,8 +21,6 @@ export interface AcquisitionContext extends Ensemble {
   /** An owner id that no other attempt, process or time has. */
   nextOwnerId(): string;
 }
-
-type FailedAttempt = Exclude<AttemptResult, { verdict: 'granted' }>;
 
 /** How long a call sleeps at most while it would hear of a release: wake-ups may get lost. */
 const POLL: RetryDelay = { min: 40, max: 60 };
@@ -86,7 +84,7 @@ export class Acquisition {
       }
       // What is granted at once, as most locks are, costs no promise but this one.
       this.#try(0, this.#fullTimeout, null, (result) => {
-        if (result.verdict === 'granted') grant(result.holding);
+        if (result instanceof Holding) grant(result);
         else this.#persist(result).then(grant, refuse);
       });
     });
@@ -122,7 +120,7 @@ export class Acquisition {
     let timeout = this.#fullTimeout;
     let refused: FailedAttempt | null = null;
     let result = await this.#untilFresh(first, timeout, null);
-    while (result.verdict !== 'granted') {
+    while (!(result instanceof Holding)) {
       // Silence in an attempt that was cut short says less than the attempt before it.
       const isCutShort = timeout < this.#fullTimeout && result.verdict === 'noQuorum';
       if (refused === null || !isCutShort) refused = result;
@@ -136,7 +134,7 @@ export class Acquisition {
       const next = await this.#attempt(0, timeout, tieBreaker);
       result = await this.#untilFresh(next, timeout, tieBreaker);
     }
-    return result.holding;
+    return result;
   }
 
   async #rest({ verdict }: FailedAttempt): Promise<void> {
@@ -168,6 +166,7 @@ export class Acquisition {
     let result = first;
     for (let retries = 0; ; retries += 1) {
       this.#giveBackIfInterrupted(result);
+      if (result instanceof Holding) return result;
       if (result.verdict !== 'stale' || retries === STALE_RETRIES_MAX) return result;
       const stale = result.answers.filter((answer) => answer?.vote === 'stale');
       low = Math.max(low, ...stale.map((answer) => answer.low));
@@ -209,7 +208,7 @@ export class Acquisition {
 
   // The interruption may have come after the quorum, before anybody was told of it.
   #giveBackIfInterrupted(result: AttemptResult): void {
-    if (this.waiter.isInterrupted && result.verdict === 'granted') void result.holding.release();
+    if (this.waiter.isInterrupted && result instanceof Holding) void result.release();
     this.waiter.throwIfInterrupted();
   }
 

@@ -1,23 +1,26 @@
 // One attempt: a round that asks every node once, and its undo. Rules: PROTOCOL.md section 4.
 import { Holding } from './holding.js';
-import { hasSlept, termsFrom } from './node-leases.js';
+import { hasSlept, RoundTerms } from './node-leases.js';
 import { isUntouched, mayHoldKeys } from './node-votes.js';
 import { judge } from './quorum.js';
 import type { Ensemble } from './ensemble.js';
 import type { TimerHandle } from './environment.js';
 import type { TokenSource } from './fencing.js';
 import type { AcquireAnswer, OwnerRequest } from './lock-node.js';
-import type { RoundTerms } from './node-leases.js';
 import type { Ballot, Verdict } from './quorum.js';
 import type { Milliseconds } from './units.js';
 
 /** Why an attempt failed; `expired`: a quorum came too late, `cancelled`: the caller gave up. */
 export type FailedVerdict = Exclude<Verdict, 'open' | 'granted'> | 'expired' | 'cancelled';
 
+/** An attempt that gave no lock, and what the nodes said to it. */
+export interface FailedAttempt {
+  readonly verdict: FailedVerdict;
+  readonly answers: readonly (AcquireAnswer | null)[];
+}
+
 /** What an attempt came to. */
-export type AttemptResult =
-  | { readonly verdict: 'granted'; readonly holding: Holding }
-  | { readonly verdict: FailedVerdict; readonly answers: readonly (AcquireAnswer | null)[] };
+export type AttemptResult = Holding | FailedAttempt;
 
 /** The state of one attempt. It settles exactly once, whatever the nodes say or do not say. */
 export class Attempt {
@@ -26,14 +29,7 @@ export class Attempt {
   readonly #request: OwnerRequest;
   readonly #onSettled: (result: AttemptResult) => void;
   readonly #answers: (AcquireAnswer | null)[];
-  readonly #ballot = {
-    granted: 0,
-    taken: 0,
-    stale: 0,
-    quarantined: 0,
-    failed: 0,
-    misconfigured: 0,
-  };
+  readonly #ballot = new BallotBox();
   readonly #terms: RoundTerms;
   #timer: TimerHandle = null;
   /** The only node that was asked so far; null when all were. */
@@ -54,7 +50,7 @@ export class Attempt {
     this.#onSettled = onSettled;
     this.#answers = ensemble.nodes.map(() => null);
     // Before the first byte is sent: what a node keeps counts from a later moment.
-    this.#terms = termsFrom(ensemble.environment, request.ttl, ensemble.options.driftFactor);
+    this.#terms = new RoundTerms(ensemble.environment, request.ttl, ensemble.options.driftFactor);
   }
 
   /**
@@ -105,7 +101,7 @@ export class Attempt {
     } else if (this.#failure !== null) {
       if (mayHoldKeys(answer)) this.#undoAt(index);
     } else {
-      count(this.#ballot, answer);
+      this.#ballot.count(answer);
       if (this.#tieBreaker === null) this.#decide();
       else if (answer.vote === 'taken') this.#fail('taken');
       else this.#askOthers(this.#tieBreaker);
@@ -143,7 +139,7 @@ export class Attempt {
   #win(): void {
     this.#ensemble.environment.stopTimer(this.#timer);
     this.#holding = new Holding(this.#ensemble, this.#request, this.#terms, this.#answers);
-    this.#onSettled({ verdict: 'granted', holding: this.#holding });
+    this.#onSettled(this.#holding);
   }
 
   #fail(verdict: FailedVerdict): void {
@@ -166,9 +162,18 @@ export class Attempt {
   }
 }
 
-function count(ballot: { -readonly [Kind in keyof Ballot]: number }, answer: AcquireAnswer): void {
-  ballot[answer.vote] += 1;
-  if (answer.vote === 'failed' && answer.isMisconfiguration) ballot.misconfigured += 1;
+class BallotBox implements Ballot {
+  granted = 0;
+  taken = 0;
+  stale = 0;
+  quarantined = 0;
+  failed = 0;
+  misconfigured = 0;
+
+  count(answer: AcquireAnswer): void {
+    this[answer.vote] += 1;
+    if (answer.vote === 'failed' && answer.isMisconfiguration) this.misconfigured += 1;
+  }
 }
 
 // Nobody waits for an undo: what it could not delete is deleted by the node's pending list, by

@@ -1,11 +1,10 @@
 // Extends one lock: rounds of extension, and who waits for them. PROTOCOL.md section 5.
 import { ExtensionRound } from './extension-round.js';
-import { termsFrom } from './node-leases.js';
+import { RoundTerms } from './node-leases.js';
 import { nodeTimeoutOf } from './options.js';
 import type { Ensemble } from './ensemble.js';
 import type { NodeVote } from './errors.js';
 import type { ExtendAnswer, OwnerRequest } from './lock-node.js';
-import type { RoundTerms } from './node-leases.js';
 import type { Milliseconds } from './units.js';
 
 /** The lock that an {@link Extender} extends. */
@@ -44,7 +43,7 @@ export class Extender {
       return;
     }
     const { environment, nodes, observer, options, quorum } = this.#ensemble;
-    const terms = termsFrom(environment, ttl, options.driftFactor);
+    const terms = new RoundTerms(environment, ttl, options.driftFactor);
     const request = this.#lock.extensionRequest(ttl);
     const round = new ExtensionRound(terms, quorum);
     this.#lastRound = round;

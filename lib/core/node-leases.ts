@@ -3,9 +3,7 @@ import type { Environment } from './environment.js';
 import type { Milliseconds } from './units.js';
 
 /** What a node grants in one round: a lifetime, and when it began at the earliest. */
-export interface RoundTerms {
-  /** The lifetime that this round gives to the keys. */
-  readonly ttl: Milliseconds;
+export class RoundTerms {
   /** Monotonic time, read before the first byte was sent. */
   readonly startedAt: Milliseconds;
   /** Until when a grant of this round may be relied on, on the monotonic clock. */
@@ -15,19 +13,19 @@ export interface RoundTerms {
    * having slept since.
    */
   readonly clockGapMax: Milliseconds;
-}
 
-/** The terms of a round that begins now: call it before the first byte is sent. */
-export function termsFrom(
-  environment: Environment,
-  ttl: Milliseconds,
-  driftFactor: number,
-): RoundTerms {
-  // In this order: a pause between the readings makes the guard stricter, never laxer.
-  const wallClock = environment.wallClock();
-  const startedAt = environment.now();
-  const clockGapMax = wallClock - startedAt + Math.max(1_000, ttl * driftFactor);
-  return { ttl, startedAt, until: leaseUntil(startedAt, ttl, driftFactor), clockGapMax };
+  /** The terms of a round that gives the keys `ttl`; made before its first byte is sent. */
+  constructor(
+    environment: Environment,
+    readonly ttl: Milliseconds,
+    driftFactor: number,
+  ) {
+    // In this order: a pause between the readings makes the guard stricter, never laxer.
+    const wallClock = environment.wallClock();
+    this.startedAt = environment.now();
+    this.until = leaseUntil(this.startedAt, ttl, driftFactor);
+    this.clockGapMax = wallClock - this.startedAt + Math.max(1_000, ttl * driftFactor);
+  }
 }
 
 /**

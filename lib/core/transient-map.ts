@@ -11,7 +11,7 @@ const ROOM_MIN = 256;
  */
 export class TransientMap<Key, Value> {
   #map = new Map<Key, Value>();
-  /** How many more are added before all move: as many as there are, so each moves once or twice. */
+  /** How many more are added before all move: as many as would move. */
   #room = ROOM_MIN;
 
   get size(): number {

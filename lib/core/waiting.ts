@@ -30,25 +30,28 @@ const RACE_DELAY: Milliseconds = 2;
 const RACERS_MAX = 8;
 
 /** The queue of one resource. */
-interface Line {
+class Line {
   /** In the order of arrival. */
   readonly waiters: Waiter[];
-  wakeUps: WakeUps | null;
-  handOvers: number;
+  wakeUps: WakeUps | null = null;
+  handOvers = 0;
   /** Until when other processes go first; Infinity while they are being told. */
-  yieldsUntil: Milliseconds;
-  yieldTimer: TimerHandle;
+  yieldsUntil: Milliseconds = -Infinity;
+  yieldTimer: TimerHandle = null;
   /** How many processes the last wake-up woke, the one that released not counted. */
-  racers: number;
+  racers = 0;
   /** Races after wake-ups since this process last had the lock. */
-  races: number;
+  races = 0;
+
+  constructor(...waiters: Waiter[]) {
+    this.waiters = waiters;
+  }
 }
 
 /** The queues of one process. */
 export class WaitingRoom {
   readonly #ensemble: Ensemble;
   readonly #lines = new TransientMap<string, Line>();
-  readonly #waiting = new TransientMap<Waiter, Waiter>();
 
   constructor(ensemble: Ensemble) {
     this.#ensemble = ensemble;
@@ -56,15 +59,14 @@ export class WaitingRoom {
 
   /** How many calls wait or try. */
   get size(): number {
-    return this.#waiting.size;
+    return this.#waiting().size;
   }
 
   /** Queues on all resources in one step, so that two calls can never wait for each other. */
   enter(waiter: Waiter): void {
-    this.#waiting.set(waiter, waiter);
     for (const resource of waiter.resources) {
       const line = this.#lines.get(resource);
-      if (line === undefined) this.#lines.set(resource, newLine([waiter]));
+      if (line === undefined) this.#lines.set(resource, new Line(waiter));
       else line.waiters.push(waiter);
     }
   }
@@ -134,7 +136,6 @@ export class WaitingRoom {
   /** The waiter has its lock. It stays at the head of its queues until that ends. */
   hold(waiter: Waiter): void {
     waiter.isHolding = true;
-    this.#waiting.delete(waiter);
     for (const resource of waiter.resources) {
       const line = this.#lines.get(resource);
       if (line === undefined) continue;
@@ -181,7 +182,12 @@ export class WaitingRoom {
 
   /** Makes everyone give up, each for a reason that names what it waited for. */
   interruptAll(reasonFor: (resources: readonly string[]) => unknown): void {
-    for (const waiter of [...this.#waiting.keys()]) waiter.interrupt(reasonFor(waiter.resources));
+    for (const waiter of this.#waiting()) waiter.interrupt(reasonFor(waiter.resources));
+  }
+
+  #waiting(): ReadonlySet<Waiter> {
+    const waiters = [...this.#lines.values()].flatMap((line) => line.waiters);
+    return new Set(waiters.filter(({ isHolding }) => !isHolding));
   }
 
   #yield(resource: string, line: Line): void {
@@ -213,7 +219,6 @@ export class WaitingRoom {
 
   // Gives the resources whose queues it headed.
   #remove(waiter: Waiter): string[] {
-    this.#waiting.delete(waiter);
     const headed: string[] = [];
     for (const resource of waiter.resources) {
       const line = this.#lines.get(resource);
@@ -260,20 +265,8 @@ export class WaitingRoom {
   #lineOf(resource: string): Line {
     const found = this.#lines.get(resource);
     if (found !== undefined) return found;
-    const line = newLine([]);
+    const line = new Line();
     this.#lines.set(resource, line);
     return line;
   }
-}
-
-function newLine(waiters: Waiter[]): Line {
-  return {
-    waiters,
-    wakeUps: null,
-    handOvers: 0,
-    yieldsUntil: -Infinity,
-    yieldTimer: null,
-    racers: 0,
-    races: 0,
-  };
 }

@@ -25,7 +25,7 @@ const SLOT_ROOM = 128;
  */
 export class Watchdog {
   readonly #environment: Environment;
-  readonly #slots = new TransientMap<number, TransientMap<Watched, Watched>>();
+  readonly #slots = new TransientMap<number, Set<Watched>>();
   readonly #slotOf = new TransientMap<Watched, number>();
   #timer: TimerHandle = null;
   #timerSlot = Infinity;
@@ -41,9 +41,9 @@ export class Watchdog {
   watch(watched: Watched, dueAt: Milliseconds): void {
     this.unwatch(watched);
     const slot = this.#slotWithRoom(dueAt);
-    const members = this.#slots.get(slot) ?? new TransientMap();
-    if (members.size === 0) this.#slots.set(slot, members);
-    members.set(watched, watched);
+    const members = this.#slots.get(slot);
+    if (members === undefined) this.#slots.set(slot, new Set([watched]));
+    else members.add(watched);
     this.#slotOf.set(watched, slot);
     if (slot < this.#timerSlot) this.#startTimer(slot);
   }
@@ -76,7 +76,7 @@ export class Watchdog {
     const due = [...this.#slots.keys()].filter((slot) => slot <= current).sort((a, b) => a - b);
     for (const slot of due) {
       // A copy: whoever is called back may watch again, or unwatch others.
-      for (const watched of [...(this.#slots.get(slot)?.keys() ?? [])]) {
+      for (const watched of [...(this.#slots.get(slot) ?? [])]) {
         if (this.#slotOf.get(watched) !== slot) continue;
         this.unwatch(watched);
         watched.onDue();

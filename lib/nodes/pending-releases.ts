@@ -4,14 +4,16 @@ import type { ReleaseAnswer, ReleaseRequest } from '../core/lock-node.js';
 import type { Milliseconds } from '../core/units.js';
 
 /** A release that the node has not confirmed. */
-export interface PendingRelease<Connection> {
-  readonly request: ReleaseRequest;
-  /** Monotonic: by then the keys have expired by themselves. */
-  readonly expiresAt: Milliseconds;
-  /** Where it was written; null where it was not. A connection is asked once. */
-  sentOn: Connection | null;
-  /** Who waits for the answer. */
-  onAnswer: (answer: ReleaseAnswer) => void;
+export class PendingRelease<Connection> {
+  constructor(
+    readonly request: ReleaseRequest,
+    /** Monotonic: by then the keys have expired by themselves. */
+    readonly expiresAt: Milliseconds,
+    /** Where it was written; null where it was not. A connection is asked once. */
+    public sentOn: Connection | null,
+    /** Who waits for the answer. */
+    public onAnswer: (answer: ReleaseAnswer) => void,
+  ) {}
 }
 
 /**
@@ -36,7 +38,7 @@ export class PendingReleases<Connection> {
     const now = this.environment.now();
     this.forgetExpired(now);
     const expiresAt = now + request.ttl * KEPT_FOR;
-    const release = { request, expiresAt, sentOn, onAnswer };
+    const release = new PendingRelease(request, expiresAt, sentOn, onAnswer);
     if (sentOn !== null || this.#byOwner.size < UNSENT_MAX) {
       // Deleted first, so that the order of the map stays that of the notes.
       this.#byOwner.delete(request.ownerId);

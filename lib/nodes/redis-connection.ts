@@ -20,9 +20,23 @@ export interface ConnectionListener {
   ended(connection: RedisConnection, reason: FailedAnswer): void;
 }
 
-interface Unanswered {
-  readonly sentAt: Milliseconds;
-  readonly onReply: OnReply;
+/** A written command. Once answered it lets go of who asked: ioredis may keep it for longer. */
+class Unanswered {
+  #onReply: OnReply | null;
+
+  constructor(
+    readonly sentAt: Milliseconds,
+    readonly argumentCount: number,
+    onReply: OnReply,
+  ) {
+    this.#onReply = onReply;
+  }
+
+  answer(failure: FailedAnswer | null, reply: unknown): void {
+    const onReply = this.#onReply;
+    this.#onReply = null;
+    onReply?.(failure, reply);
+  }
 }
 
 /** A client for one connection: it calls back once per command, and never before returning. */
@@ -64,22 +78,14 @@ export class RedisConnection {
 
   /** Writes a command. On a connection that has ended nothing is sent. */
   call(command: string, args: (string | number)[], onReply: OnReply): void {
+    const written = new Unanswered(this.#environment.now(), args.length, onReply);
     if (this.#hasEnded) {
-      queueMicrotask(() => onReply(unsentOutcome('connection closed'), null));
+      queueMicrotask(() => written.answer(unsentOutcome('connection closed'), null));
       return;
     }
-    const { length } = args;
-    const unanswered = { sentAt: this.#environment.now(), onReply };
-    this.#unanswered.push(unanswered);
-    this.#owed += length;
-    void this.#client.call(command, args, (error, reply) => {
-      const place = this.#unanswered.indexOf(unanswered);
-      if (place < 0) return;
-      this.#unanswered.splice(place, 1);
-      this.#owed -= length;
-      if (error) onReply(failureOf(error), null);
-      else onReply(null, reply ?? null);
-    });
+    this.#unanswered.push(written);
+    this.#owed += args.length;
+    void this.#client.call(command, args, (error, reply) => this.#onReply(written, error, reply));
   }
 
   /** Ends the connection at once, without a word to the server. */
@@ -90,7 +96,16 @@ export class RedisConnection {
     const unanswered = this.#unanswered.splice(0);
     // First: whoever is answered below must not take this connection for one that works again.
     this.#listener.ended(this, reason);
-    for (const { onReply } of unanswered) onReply(lostOutcome(reason.message), null);
+    for (const written of unanswered) written.answer(lostOutcome(reason.message), null);
+  }
+
+  #onReply(written: Unanswered, error: Error | null | undefined, reply: unknown): void {
+    const place = this.#unanswered.indexOf(written);
+    if (place < 0) return;
+    this.#unanswered.splice(place, 1);
+    this.#owed -= written.argumentCount;
+    if (error) written.answer(failureOf(error), null);
+    else written.answer(null, reply ?? null);
   }
 
   #onError(error: Error): void {

@@ -2,12 +2,13 @@ import { describe, expect, it, jest } from '@jest/globals';
 
 import { Attempt } from '../../lib/core/attempt.js';
 import { TokenSource } from '../../lib/core/fencing.js';
+import { Holding } from '../../lib/core/holding.js';
 import { silentObserver } from '../../lib/core/observer.js';
 import { resolveOptions } from '../../lib/core/options.js';
 import { majorityOf } from '../../lib/core/quorum.js';
 import { TestNode } from '../support/test-node.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
-import type { AttemptResult } from '../../lib/core/attempt.js';
+import type { AttemptResult, FailedAttempt } from '../../lib/core/attempt.js';
 import type { Ensemble } from '../../lib/core/ensemble.js';
 
 const ownerId = 'this attempt';
@@ -34,12 +35,15 @@ const fewBehaviours: readonly Behaviour[] = [
   'loses the answer',
 ];
 
+type Verdict = 'granted' | FailedAttempt['verdict'] | 'none yet';
+
 interface Trial {
   readonly environment: SimulatedEnvironment;
   readonly nodes: readonly TestNode[];
   readonly attempt: Attempt;
   readonly onSettled: jest.Mock<(result: AttemptResult) => void>;
   result(): AttemptResult | undefined;
+  verdict(): Verdict;
   owners(): Promise<(string | null)[]>;
 }
 
@@ -66,14 +70,21 @@ function prepare(nodeCount: number): Trial {
     ttl,
   };
   const onSettled = jest.fn<(result: AttemptResult) => void>();
+  const result = (): AttemptResult | undefined => onSettled.mock.calls[0]?.[0];
   return {
     environment,
     nodes,
     attempt: new Attempt(ensemble, tokens, request, onSettled),
     onSettled,
-    result: () => onSettled.mock.calls[0]?.[0],
+    result,
+    verdict: () => verdictOf(result()),
     owners: () => Promise.all(nodes.map((node) => node.ownerOf('r'))),
   };
+}
+
+function verdictOf(result: AttemptResult | undefined): Verdict {
+  if (result instanceof Holding) return 'granted';
+  return result?.verdict ?? 'none yet';
 }
 
 function releases(trial: Trial): number[] {
@@ -114,7 +125,7 @@ async function play(cast: readonly Behaviour[], delays: readonly number[]): Prom
   });
   trial.attempt.start(timeout);
   await trial.environment.advance(timeout);
-  const verdict = trial.result()?.verdict;
+  const verdict = trial.verdict();
   const isWon = 2 * cast.filter((behaviour) => behaviour === 'grants').length > cast.length;
   await trial.environment.advance(timeout);
   const owners = await trial.owners();
@@ -149,7 +160,7 @@ describe('one hung node of three', () => {
     trial.attempt.start(timeout);
     await trial.environment.settle();
 
-    expect(trial.result()?.verdict).toBe('granted');
+    expect(trial.verdict()).toBe('granted');
   });
 
   it('ends a vote that it would decide after the node timeout', async () => {
@@ -163,7 +174,7 @@ describe('one hung node of three', () => {
     await trial.environment.advance(1);
 
     expect(before).toBeUndefined();
-    expect(trial.result()?.verdict).toBe('taken');
+    expect(trial.verdict()).toBe('taken');
   });
 });
 
@@ -177,7 +188,7 @@ describe('a quorum that comes too late', () => {
     trial.environment.block(ttl / 2);
     await trial.environment.advance(1);
 
-    expect(trial.result()?.verdict).toBe('expired');
+    expect(trial.verdict()).toBe('expired');
     expect(await trial.owners()).toEqual([null, null, null]);
   });
 
@@ -190,7 +201,7 @@ describe('a quorum that comes too late', () => {
     trial.environment.block(ttl * 0.99 - 2 - ttl / 2 - 0.5);
     await trial.environment.advance(0);
 
-    expect(trial.result()?.verdict).toBe('granted');
+    expect(trial.verdict()).toBe('granted');
   });
 });
 
@@ -206,7 +217,7 @@ describe('after a failed attempt', () => {
     trial.nodes[0]?.heal();
     await trial.environment.settle();
 
-    expect(trial.result()?.verdict).toBe('taken');
+    expect(trial.verdict()).toBe('taken');
     expect(await trial.nodes[0]?.ownerOf('r')).toBeNull();
   });
 
@@ -242,7 +253,7 @@ describe('after a failed attempt', () => {
     await trial.environment.advance(2 * timeout);
 
     expect(trial.onSettled).toHaveBeenCalledTimes(1);
-    expect(trial.result()?.verdict).toBe('noQuorum');
+    expect(trial.verdict()).toBe('noQuorum');
     expect(await trial.owners()).toEqual([null, null, null]);
   });
 
@@ -291,7 +302,7 @@ describe('an answer that arrives twice', () => {
     trial.attempt.start(timeout);
     await trial.environment.advance(timeout);
 
-    expect(trial.result()?.verdict).toBe('noQuorum');
+    expect(trial.verdict()).toBe('noQuorum');
   });
 });
 
@@ -305,7 +316,7 @@ describe('an attempt', () => {
     trial.attempt.cancel();
     await trial.environment.advance(20);
 
-    expect(trial.result()?.verdict).toBe('cancelled');
+    expect(trial.verdict()).toBe('cancelled');
     expect(await trial.owners()).toEqual([null, null, null]);
     expect(trial.environment.pendingTimers).toBe(0);
   });
@@ -323,10 +334,10 @@ describe('an attempt', () => {
     lost.attempt.cancel();
 
     expect(won.onSettled).toHaveBeenCalledTimes(1);
-    expect(won.result()?.verdict).toBe('granted');
+    expect(won.verdict()).toBe('granted');
     expect(await won.owners()).toEqual([ownerId, ownerId, ownerId]);
     expect(lost.onSettled).toHaveBeenCalledTimes(1);
-    expect(lost.result()?.verdict).toBe('noQuorum');
+    expect(lost.verdict()).toBe('noQuorum');
   });
 
   it('tells what each node had said when it failed', async () => {
@@ -360,7 +371,7 @@ describe('an attempt with a tie-breaker', () => {
     trial.attempt.start(timeout, 1);
     await trial.environment.settle();
 
-    expect(trial.result()?.verdict).toBe('taken');
+    expect(trial.verdict()).toBe('taken');
     expect(counts(trial)).toEqual([0, 1, 0]);
     expect(releases(trial)).toEqual([0, 1, 0]);
     expect(trial.environment.pendingTimers).toBe(0);
@@ -374,7 +385,7 @@ describe('an attempt with a tie-breaker', () => {
     await trial.environment.settle();
 
     expect(countsAtFirst).toEqual([0, 1, 0]);
-    expect(trial.result()?.verdict).toBe('granted');
+    expect(trial.verdict()).toBe('granted');
     expect(await trial.owners()).toEqual([ownerId, ownerId, ownerId]);
   });
 
@@ -389,7 +400,7 @@ describe('an attempt with a tie-breaker', () => {
       await trial.environment.settle();
 
       expect(counts(trial)).toEqual([1, 1, 1]);
-      expect(trial.result()?.verdict).toBe('granted');
+      expect(trial.verdict()).toBe('granted');
     },
   );
 
@@ -403,7 +414,7 @@ describe('an attempt with a tie-breaker', () => {
     trial.nodes[0]?.heal();
     await trial.environment.settle();
 
-    expect(result?.verdict).toBe('noQuorum');
+    expect(verdictOf(result)).toBe('noQuorum');
     expect(counts(trial)).toEqual([1, 0, 0]);
     expect(await trial.owners()).toEqual([null, null, null]);
   });
@@ -416,7 +427,7 @@ describe('an attempt with a tie-breaker', () => {
     await trial.environment.advance(250);
 
     const result = trial.result();
-    const remaining = result?.verdict === 'granted' ? result.holding.remaining() : 0;
+    const remaining = result instanceof Holding ? result.remaining() : 0;
     expect(remaining).toBeCloseTo(ttl * 0.99 - 2 - 250, 6);
   });
 });

@@ -2,7 +2,7 @@ import { describe, expect, it, jest } from '@jest/globals';
 
 import { LockLostError, NoQuorumError } from '../../lib/core/errors.js';
 import { ExtensionRound } from '../../lib/core/extension-round.js';
-import { hasSlept, NodeLeases, termsFrom } from '../../lib/core/node-leases.js';
+import { hasSlept, NodeLeases, RoundTerms } from '../../lib/core/node-leases.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
 import { deferred, expectInstance, reasonOf, setScene } from './scene.js';
 
@@ -67,7 +67,7 @@ describe('the terms of a round', () => {
   ])('of %i ms allow the wall clock to run ahead by %i ms', (longTtl, allowance) => {
     const environment = new SimulatedEnvironment({ now: 10, wallClock: 1_010 });
 
-    const terms = termsFrom(environment, longTtl, 0.01);
+    const terms = new RoundTerms(environment, longTtl, 0.01);
 
     expect(terms).toEqual({
       ttl: longTtl,

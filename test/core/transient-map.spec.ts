@@ -1,13 +1,8 @@
 // V8 is asked to collect garbage: what a map keeps alive is what this file is about.
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
-
 import { describe, expect, it } from '@jest/globals';
 
 import { TransientMap } from '../../lib/core/transient-map.js';
-
-setFlagsFromString('--expose-gc');
-const collect = runInNewContext('gc') as (how?: { type: 'minor' | 'major' }) => void;
+import { collectGarbage } from '../support/collect-garbage.js';
 
 /** More than are added before all entries move. */
 const MANY = 2_000;
@@ -74,15 +69,15 @@ describe('TransientMap', () => {
     const turnOften = (): void => {
       for (let turns = 0; turns < 10 * MANY; turns += 1) {
         turn();
-        if (turns % MANY === 0) collect({ type: 'minor' });
+        if (turns % MANY === 0) collectGarbage({ type: 'minor' });
       }
     };
     turnOften();
-    collect({ type: 'major' });
+    collectGarbage();
     const before = process.memoryUsage().heapUsed;
     turnOften();
-    collect({ type: 'minor' });
-    collect({ type: 'minor' });
+    collectGarbage({ type: 'minor' });
+    collectGarbage({ type: 'minor' });
     // All that went through it is 16 MB.
     expect(process.memoryUsage().heapUsed - before).toBeLessThan(4_000_000);
   });

@@ -2,13 +2,12 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { systemEnvironment, type Environment } from '../../lib/core/environment.js';
 import type { LockNode, ReleaseRequest } from '../../lib/core/lock-node.js';
 import type { RedlockOptions } from '../../lib/core/options.js';
 import type { NodeInput } from '../../lib/nodes/node-inputs.js';
 import { afterTest } from '../support/after-test.js';
+import { collectGarbage } from '../support/collect-garbage.js';
 import {
   acquire,
   eventually,
@@ -36,9 +35,6 @@ function inspectMany(node: LockNode, count: number): Promise<unknown> {
   const inspections = Array.from({ length: count }, () => inspect(node, worldOf(), 'r'));
   return Promise.all(inspections);
 }
-
-setFlagsFromString('--expose-gc');
-const collectGarbage = runInNewContext('gc') as () => void;
 
 /** Gives what the node keeps of the release, which it cannot deliver. */
 function releaseInVain(node: LockNode): WeakRef<ReleaseRequest> {

@@ -1,0 +1,8 @@
+// Asks V8 to collect garbage: for tests of what is kept alive.
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+
+setFlagsFromString('--expose-gc');
+
+/** Collects all garbage, or only what is young and has not survived such a collection before. */
+export const collectGarbage = runInNewContext('gc') as (what?: { type: 'minor' }) => void;
