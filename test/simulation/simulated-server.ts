@@ -165,12 +165,14 @@ export class SimulatedServer {
     delivery.answer(this.refusal === 'odd' && command.kind !== 'certify' ? odd : reply);
   }
 
-  // A late acquisition finds its tombstone, where there are any and one could be written. A late
-  // extension creates keys again.
+  // A late acquisition finds its tombstone, where there are any and one could be written: not
+  // without memory, nor for a token too far ahead. A late extension creates keys again.
   #suspectGhost(command: OwnerCommand, isLate: boolean): void {
     const { kind, request } = command;
-    const isUnburied = kind === 'release' && this.refusal === 'oom';
-    const isRevived = kind === 'extend' || (kind === 'acquire' && !request.world.fencing);
+    const { clockSkewMax, fencing } = request.world;
+    const isAhead = fencing && request.token > this.moment().now + clockSkewMax * 1_000;
+    const isUnburied = kind === 'release' && (this.refusal === 'oom' || isAhead);
+    const isRevived = kind === 'extend' || (kind === 'acquire' && !fencing);
     if (isUnburied || (isLate && isRevived)) this.ghosts.add(request.ownerId);
   }
 
