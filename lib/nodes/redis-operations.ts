@@ -74,9 +74,13 @@ end
  */
 export const releaseIn = ({ keyPrefix }: World): string => {
   const length = Buffer.byteLength(keyPrefix);
+  const channel =
+    length === 0
+      ? `'redlock:wake:' .. key`
+      : `string.sub(key, 1, ${length}) .. 'redlock:wake:' .. string.sub(key, ${length + 1})`;
   return `
 local function channelOf(key)
-  return string.sub(key, 1, ${length}) .. 'redlock:wake:' .. string.sub(key, ${length + 1})
+  return ${channel}
 end
 
 local function tell(channel, subscribed, wakes)

@@ -4,23 +4,26 @@
  * In a batch the calls that its Lua makes cost more than what they do. A run of acquisitions, or of
  * releases, makes one call where each of them would make its own: to read, to delete, to ask for
  * subscribers. It does what goes smoothly and is done one after the other to the same effect.
- * Anything else, and all where MGET is denied, it leaves to the operation, which looks again.
- * MGET takes a key that is no string for none: hence the NX.
+ * Anything else, and what MGET is needed for where it is denied, it leaves to the operation, which
+ * looks again.
  * Needs of the batch script: `answer`, `answered`, `answers`, `step`, and the operations.
  */
 export const RUNS = `
 local function acquireRun(first, owners, tokens, ttl)
-  local found = redis.pcall('MGET', unpack(KEYS, first, first + #owners * step - 1))
+  local call, max, low, records = redis.pcall, math.max, now - skew, {}
+  if isFenced then
+    for n = 1, #owners do records[n] = KEYS[first + 2 * n - 1] end
+    records = call('MGET', unpack(records))
+  end
   for n, owner in ipairs(owners) do
-    local place, token = (n - 1) * step, tokens[n]
-    local at, isFree = first + place, found[place + 1] == false
-    if isFree and isFenced then
-      local recorded = tonumber(found[place + 2] or '0')
-      isFree = recorded and not refusal(token, math.max(now - skew, recorded))
+    local at, token, isFresh = first + (n - 1) * step, tokens[n], true
+    if isFenced then
+      local recorded = tonumber(records[n] == false and '0' or records[n])
+      isFresh = recorded and not refusal(token, max(low, recorded))
     end
-    local stored = isFree and redis.pcall('SET', KEYS[at], owner, 'PX', ttl, 'NX')
+    local stored = isFresh and call('SET', KEYS[at], owner, 'PX', ttl, 'NX')
     if stored and stored.ok then
-      if isFenced then stored = redis.pcall('SET', KEYS[at + 1], token, 'PX', retention) end
+      if isFenced then stored = call('SET', KEYS[at + 1], token, 'PX', retention) end
       answer(stored.ok, stored.err or 'granted')
     else
       answer(pcall(acquire, at, 1, owner, token, ttl))
@@ -33,7 +36,9 @@ local function tellAll(keys, places, wakes)
   for n, key in ipairs(keys) do channels[n] = channelOf(key) end
   local subscribed = redis.pcall('PUBSUB', 'NUMSUB', unpack(channels))
   for n, place in ipairs(places) do
-    answers[place] = tell(channels[n], subscribed[2 * n] or 0, wakes)
+    -- Where nobody listens it was answered so.
+    local count = subscribed[2 * n] or 0
+    if count > 0 then answers[place] = tell(channels[n], count, wakes) end
   end
 end
 

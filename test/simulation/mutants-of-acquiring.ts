@@ -135,8 +135,8 @@ function unknownCounts(condition: string): readonly Patch[] {
   return [
     core(
       'attempt',
-      '  ballot[answer.vote] += 1;',
-      `  if (${condition}) {\n    ballot.granted += 1;\n    return;\n  }\n  ballot[answer.vote] += 1;`,
+      '    this[answer.vote] += 1;',
+      `    if (${condition}) {\n      this.granted += 1;\n      return;\n    }\n    this[answer.vote] += 1;`,
     ),
     core(
       'holding',
