@@ -36,9 +36,7 @@ local function tellAll(keys, places, wakes)
   for n, key in ipairs(keys) do channels[n] = channelOf(key) end
   local subscribed = redis.pcall('PUBSUB', 'NUMSUB', unpack(channels))
   for n, place in ipairs(places) do
-    -- Where nobody listens it was answered so.
-    local count = subscribed[2 * n] or 0
-    if count > 0 then answers[place] = tell(channels[n], count, wakes) end
+    answers[place] = tell(channels[n], subscribed[2 * n] or 0, wakes)
   end
 end
 
