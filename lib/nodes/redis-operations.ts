@@ -74,6 +74,7 @@ end
  */
 export const releaseIn = ({ keyPrefix }: World): string => {
   const length = Buffer.byteLength(keyPrefix);
+  // Mostly there is no prefix, and nothing to cut for each lock that is released.
   const channel =
     length === 0
       ? `'redlock:wake:' .. key`

@@ -6,6 +6,8 @@
  * subscribers. It does what goes smoothly and is done one after the other to the same effect.
  * Anything else, and what MGET is needed for where it is denied, it leaves to the operation, which
  * looks again.
+ * Whether a lock is taken is not read: SET NX says so. Of a record, MGET says false where there is
+ * none; nil means that it was denied, and nothing is known.
  * Needs of the batch script: `answer`, `answered`, `answers`, `step`, and the operations.
  */
 export const RUNS = `

@@ -22,7 +22,7 @@ const run = promisify(execFile);
 /** Bytes per lock; an acquisition and its release make some 10,000. */
 const KEPT_MAX = 140;
 
-/** Young objects get the room that a server under load has: what lives for long is the same then. */
+/** Room for young objects as under load, from the start: else it grows while this measures. */
 const memory = ['--expose-gc', '--min-semi-space-size=16', '--max-semi-space-size=32'];
 
 describe('locks that have ended', () => {
