@@ -17,6 +17,7 @@ import {
   type RedisOptions,
   type RedisTarget,
 } from './redis-target.js';
+import { RedisTick } from './redis-tick.js';
 
 /** What may be said of a server beside where it is. */
 export interface NodeTraits {
@@ -91,11 +92,12 @@ export function createNodes(
   checkDistinct(entries);
 
   const observer = ports.observer ?? silentObserver;
+  const shared = { options, environment, observer, peers, tick: new RedisTick() };
   const own: RedisNode[] = [];
   const nodes = entries.map((entry) => {
     if ('node' in entry) return entry.node;
     const { isPersistent, target } = entry;
-    const node = new RedisNode(target, { isPersistent, options, environment, observer, peers });
+    const node = new RedisNode(target, { ...shared, isPersistent });
     own.push(node);
     return node;
   });

@@ -1,15 +1,12 @@
-// Collects what one tick addresses to a node and sends it as one script call. Encoding a command
-// costs the client more than the lock itself; a lone operation goes as a script of its own.
+// Collects what one tick addresses to a node and sends it as one script call: a command costs the
+// client more than the lock itself. A lone operation goes as a script of its own.
 import type { FailedAnswer, World } from '../core/lock-node.js';
+import type { EncodedCommand } from './redis-command.js';
 import type { OnReply, RedisConnection } from './redis-connection.js';
 import { isReadOnly, isUnknownScript, outcomeOfError } from './redis-outcomes.js';
-import {
-  batchArguments,
-  ownerArguments,
-  type BatchedOperation,
-  type ScriptArguments,
-} from './redis-script-arguments.js';
-import { scriptsOf, type RedisScript, type RedisScripts } from './redis-scripts.js';
+import type { BatchedOperation } from './redis-script-arguments.js';
+import { scriptsOf, type RedisScripts } from './redis-scripts.js';
+import { CallEncoder, type Collector, type RedisTick } from './redis-tick.js';
 
 /** An operation that waits for its tick to end. */
 export type Operation = BatchedOperation & {
@@ -22,28 +19,24 @@ export type Operation = BatchedOperation & {
   onReply(failure: FailedAnswer | null, reply: unknown): void;
 };
 
-/** Sends a script to a connection, by its hash or with its text. */
-export type SendScript = (
+/** Sends a command to a connection. */
+export type SendCommand = (
   connection: RedisConnection,
-  command: 'evalsha' | 'eval',
-  script: RedisScript,
-  args: ScriptArguments,
+  command: EncodedCommand,
   onReply: OnReply,
 ) => void;
 
 /** The operations of the running tick, for one node. They take effect in the order of `add`. */
-export class RedisBatch {
-  readonly #send: SendScript;
+export class RedisBatch implements Collector {
+  readonly #tick: RedisTick;
+  readonly #send: SendCommand;
   readonly #isPersistent: boolean;
   readonly #scripts = new WeakMap<World, RedisScripts>();
   #operations: Operation[] = [];
   #connection: RedisConnection | null = null;
 
-  readonly #flush = (): void => this.flush();
-  // Node empties the queue of microtasks before it takes this one.
-  readonly #flushAfterMicrotasks = (): void => process.nextTick(this.#flush);
-
-  constructor(isPersistent: boolean, send: SendScript) {
+  constructor(tick: RedisTick, isPersistent: boolean, send: SendCommand) {
+    this.#tick = tick;
     this.#isPersistent = isPersistent;
     this.#send = send;
   }
@@ -59,32 +52,30 @@ export class RedisBatch {
     if (!this.#fits(connection, operation)) this.flush();
     if (this.#operations.length === 0) {
       this.#connection = connection;
-      // After all microtasks of this tick: callers resumed by one reply ask again in one call,
-      // and a lock that is released and handed on is one call too.
-      queueMicrotask(this.#flushAfterMicrotasks);
+      this.#tick.join(this);
     }
     this.#operations.push(operation);
   }
 
-  /** Sends what has been collected, in calls of at most 128 locks. */
+  /** Sends what has been collected. */
   flush(): void {
-    const operations = this.#operations;
-    const connection = this.#connection;
-    this.#operations = [];
-    if (connection === null) return;
-    let call: Operation[] = [];
+    const encoder = new CallEncoder();
+    while (this.sendNext(encoder));
+  }
+
+  /** Sends the first of what has been collected, at most 128 locks; false where there is nothing. */
+  sendNext(encoder: CallEncoder): boolean {
+    const connection = this.connection;
+    if (connection === null) return false;
     let locks = 0;
-    for (const operation of operations) {
-      const { length } = operation.request.resources;
-      if (locks > 0 && locks + length > LOCKS_MAX) {
-        this.#sendCall(connection, 'evalsha', call);
-        call = [];
-        locks = 0;
-      }
-      call.push(operation);
-      locks += length;
-    }
-    this.#sendCall(connection, 'evalsha', call);
+    const end = this.#operations.findIndex(({ request }) => {
+      locks += request.resources.length;
+      return locks > LOCKS_MAX;
+    });
+    // One operation may be of more locks than that.
+    const call = this.#operations.splice(0, end < 0 ? Infinity : Math.max(1, end));
+    this.#sendCall(connection, 'evalsha', call, encoder);
+    return true;
   }
 
   #fits(connection: RedisConnection, { request }: Operation): boolean {
@@ -97,14 +88,14 @@ export class RedisBatch {
     connection: RedisConnection,
     command: 'evalsha' | 'eval',
     operations: readonly Operation[],
+    encoder: CallEncoder,
   ): void {
     const [first] = operations;
     if (first === undefined) return;
-    const { world } = first.request;
     const isLone = operations.length === 1;
-    const script = this.#scriptsOf(world)[isLone ? first.name : 'batch'];
-    const args = isLone ? ownerArguments(first) : batchArguments(world, operations);
-    this.#send(connection, command, script, args, (failure, reply) => {
+    const { sha, text } = this.#scriptsOf(first.request.world)[isLone ? first.name : 'batch'];
+    const script = command === 'evalsha' ? sha : text;
+    this.#send(connection, encoder.encode(command, script, operations), (failure, reply) => {
       if (failure !== null && command === 'evalsha' && isUnknownScript(failure)) {
         this.#sendAgain(connection, operations, failure);
       } else if (failure !== null) {
@@ -134,7 +125,7 @@ export class RedisBatch {
     failure: FailedAnswer,
   ): void {
     const wanted = operations.filter((operation) => !operation.isSettled());
-    this.#sendCall(connection, 'eval', wanted);
+    this.#sendCall(connection, 'eval', wanted, new CallEncoder());
     for (const operation of operations) {
       if (!wanted.includes(operation)) operation.onReply(failure, null);
     }

@@ -3,11 +3,12 @@
 // Every answer belongs to the connection that its command was written on: the client below never
 // reconnects, each connection is a new object, and what is unanswered when it ends is answered
 // here and then, with "nobody knows". A later word from ioredis about it is ignored.
-import type { Redis } from 'ioredis';
+import type { Command, Redis } from 'ioredis';
 
 import type { Environment } from '../core/environment.js';
 import type { FailedAnswer } from '../core/lock-node.js';
 import type { Milliseconds } from '../core/units.js';
+import type { EncodedCommand } from './redis-command.js';
 import { lostOutcome, outcomeOfError, unsentOutcome } from './redis-outcomes.js';
 import { endClient } from './redis-target.js';
 
@@ -42,6 +43,7 @@ class Unanswered {
 /** A client for one connection: it calls back once per command, and never before returning. */
 export class RedisConnection {
   readonly #client: Redis;
+  readonly #Command: typeof Command;
   readonly #environment: Environment;
   readonly #listener: ConnectionListener;
   // In the order of writing, which is the order of the answers.
@@ -52,6 +54,7 @@ export class RedisConnection {
 
   constructor(client: Redis, environment: Environment, listener: ConnectionListener) {
     this.#client = client;
+    this.#Command = commandClassOf(client);
     this.#environment = environment;
     this.#listener = listener;
     client.on('error', (error: Error) => this.#onError(error));
@@ -77,15 +80,19 @@ export class RedisConnection {
   }
 
   /** Writes a command. On a connection that has ended nothing is sent. */
-  call(command: string, args: (string | number)[], onReply: OnReply): void {
-    const written = new Unanswered(this.#environment.now(), args.length, onReply);
+  call({ name, argumentCount, bytes }: EncodedCommand, onReply: OnReply): void {
+    const written = new Unanswered(this.#environment.now(), argumentCount, onReply);
     if (this.#hasEnded) {
       queueMicrotask(() => written.answer(unsentOutcome('connection closed'), null));
       return;
     }
     this.#unanswered.push(written);
-    this.#owed += args.length;
-    void this.#client.call(command, args, (error, reply) => this.#onReply(written, error, reply));
+    this.#owed += argumentCount;
+    const command = new this.#Command(name, [], { replyEncoding: 'utf8' }, (error, reply) =>
+      this.#onReply(written, error, reply),
+    );
+    command.toWritable = () => bytes;
+    void this.#client.sendCommand(command);
   }
 
   /** Ends the connection at once, without a word to the server. */
@@ -114,6 +121,16 @@ export class RedisConnection {
     // some of them ioredis would go on, on database 0.
     if (isReply(error)) this.end(this.#lastError);
   }
+}
+
+// The class of the client's own copy of ioredis, which need not be the one that is installed here:
+// that of the command which it makes for a call.
+function commandClassOf(client: Redis): typeof Command {
+  const made: Command[] = [];
+  const sendCommand = { value: (command: Command) => made.push(command) };
+  const probe = Object.create(client, { sendCommand }) as Redis;
+  void probe.call('ping', () => undefined);
+  return made[0]?.constructor as typeof Command;
 }
 
 function failureOf(error: Error): FailedAnswer {

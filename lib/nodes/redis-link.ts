@@ -4,7 +4,8 @@ import type { FailedAnswer, World } from '../core/lock-node.js';
 import type { Milliseconds } from '../core/units.js';
 import type { NodeHealth } from './node-health.js';
 import { disagreement, factsOf, judge, type ClockReading, type NodePeers } from './redis-audit.js';
-import type { SendScript } from './redis-batch.js';
+import type { SendCommand } from './redis-batch.js';
+import { encodeCommand } from './redis-command.js';
 import { RedisConnection, type ConnectionListener } from './redis-connection.js';
 import { isReadOnly, lostOutcome, unsentOutcome } from './redis-outcomes.js';
 import { readCertified, type Certified } from './redis-replies.js';
@@ -56,10 +57,9 @@ export class RedisLink implements ConnectionListener {
     return null;
   }
 
-  /** Sends a script, by its hash or with its text, and looks after the answer. */
-  readonly send: SendScript = (connection, command, script, args, onReply) => {
-    const name = command === 'eval' ? script.text : script.sha;
-    connection.call(command, [name, ...args], (failure, reply) => {
+  /** Sends a command, and looks after the answer. */
+  readonly send: SendCommand = (connection, command, onReply) => {
+    connection.call(command, (failure, reply) => {
       onReply(failure, reply);
       this.#onAnswer(connection, failure);
     });
@@ -74,7 +74,7 @@ export class RedisLink implements ConnectionListener {
     if (connection !== null) {
       await new Promise<void>((resolve) => {
         const timer = environment.startTimer(limit, resolve, true);
-        connection.call('quit', [], () => {
+        connection.call(encodeCommand('quit'), () => {
           environment.stopTimer(timer);
           resolve();
         });
@@ -92,7 +92,8 @@ export class RedisLink implements ConnectionListener {
     let clock: ClockReading = { offset: 0, error: Infinity };
     // First and alone: the node's quarantine begins when it is seen, not when it is asked to vote.
     const { acquire, extend, release, batch, certify } = scriptsOf(world, isPersistent);
-    connection.call('eval', [certify.text, ...certifyArguments(world)], (failure, reply) => {
+    const certification = encodeCommand('eval', [certify.text, ...certifyArguments(world)]);
+    connection.call(certification, (failure, reply) => {
       certified = failure === null ? readCertified(reply) : null;
       if (certified === null) {
         connection.end(failure ?? lostOutcome(`${target.name} answered oddly`));
@@ -104,9 +105,9 @@ export class RedisLink implements ConnectionListener {
     });
     // Where this is not allowed, NOSCRIPT is the answer to the first use.
     for (const { text } of [acquire, extend, release, batch]) {
-      connection.call('script', ['load', text], () => undefined);
+      connection.call(encodeCommand('script', ['load', text]), () => undefined);
     }
-    connection.call('info', [], (failure, reply) => {
+    connection.call(encodeCommand('info'), (failure, reply) => {
       if (connection !== this.#connection || certified === null) return;
       if (failure !== null && !failure.isMisconfiguration) connection.end(failure);
       else this.#audit(connection, certified, clock, typeof reply === 'string' ? reply : null);

@@ -20,12 +20,14 @@ import { PendingReleases, type PendingRelease } from './pending-releases.js';
 import type { NodePeers } from './redis-audit.js';
 import type { RedisConnection } from './redis-connection.js';
 import { RedisBatch } from './redis-batch.js';
+import { encodeCommand } from './redis-command.js';
 import { RedisLink } from './redis-link.js';
 import { readAcquired, readExtended, readInspected, readReleased } from './redis-replies.js';
 import { inspectArguments, wakeChannel } from './redis-script-arguments.js';
-import { inspectScript } from './redis-scripts.js';
+import { INSPECT } from './redis-scripts.js';
 import { RedisSubscriber } from './redis-subscriber.js';
 import type { RedisTarget } from './redis-target.js';
+import type { RedisTick } from './redis-tick.js';
 
 /** What a {@link RedisNode} needs beside its server. */
 export interface RedisNodeSettings {
@@ -36,6 +38,8 @@ export interface RedisNodeSettings {
   readonly observer: RedlockObserver;
   /** Shared by the nodes of one set. */
   readonly peers: NodePeers;
+  /** Shared by the nodes of one set. */
+  readonly tick: RedisTick;
 }
 
 /**
@@ -57,7 +61,7 @@ export class RedisNode implements LockNode {
   #closing: Promise<void> | null = null;
 
   constructor(target: RedisTarget, settings: RedisNodeSettings) {
-    const { environment, isPersistent, observer, options, peers } = settings;
+    const { environment, isPersistent, observer, options, peers, tick } = settings;
     const nodeTimeout = nodeTimeoutOf(options, options.ttl);
     this.name = target.name;
     this.#closeTimeout = nodeTimeout;
@@ -79,7 +83,7 @@ export class RedisNode implements LockNode {
         this.#sendPending(connection);
       },
     });
-    this.#batch = new RedisBatch(isPersistent, this.#link.send);
+    this.#batch = new RedisBatch(tick, isPersistent, this.#link.send);
   }
 
   acquire(request: OwnerRequest, onAnswer: (answer: AcquireAnswer) => void): void {
@@ -108,8 +112,8 @@ export class RedisNode implements LockNode {
     }
     // In the order of the calls; with its text: it is too rare to be kept by the server.
     this.#batch.flush();
-    const args = inspectArguments(world, resource);
-    this.#link.send(connection, 'eval', inspectScript, args, (failure, reply) =>
+    const args = [INSPECT, ...inspectArguments(world, resource)];
+    this.#link.send(connection, encodeCommand('eval', args), (failure, reply) =>
       onAnswer(failure ?? readInspected(reply)),
     );
   }

@@ -14,6 +14,22 @@ export type BatchedOperation =
       readonly isListening: boolean;
     };
 
+/** The arguments of the call that runs operations of one world: the script of one, or `batch`. */
+export function argumentsOf(operations: readonly BatchedOperation[]): ScriptArguments {
+  const [first] = operations;
+  if (first === undefined) return [];
+  return operations.length === 1
+    ? ownerArguments(first)
+    : batchArguments(first.request.world, operations);
+}
+
+/** Whether two nodes are asked the same. */
+export function isAskedAlike(one: BatchedOperation, other: BatchedOperation | undefined): boolean {
+  return (
+    one.request === other?.request && one.name === other.name && figureOf(one) === figureOf(other)
+  );
+}
+
 /** The arguments of the script of one operation. */
 export function ownerArguments(operation: BatchedOperation): ScriptArguments {
   const { world, ownerId, resources, token } = operation.request;

@@ -207,9 +207,7 @@ return {now, math.ceil(uncounted / 1000), replid and 1 or 0, exchangeRules()}`,
 }
 
 /** Who holds a key, and for how many ms more. */
-export const inspectScript = script(
-  `return {redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1])}`,
-);
+export const INSPECT = `return {redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1])}`;
 
 function script(text: string): RedisScript {
   return { text, sha: createHash('sha1').update(text).digest('hex') };

@@ -1,27 +1,68 @@
+import { createRequire } from 'node:module';
+
 import { describe, expect, it, jest } from '@jest/globals';
+import type * as Ioredis from 'ioredis';
 
 import { systemEnvironment } from '../../lib/core/environment.js';
+import { encodeCommand } from '../../lib/nodes/redis-command.js';
 import { RedisConnection, type OnReply } from '../../lib/nodes/redis-connection.js';
+import { afterTest } from '../support/after-test.js';
 import { collectGarbage } from '../support/collect-garbage.js';
 import { eventually } from '../support/node-harness.js';
-import { connect } from '../support/redis-of-spec.js';
+import { connect, server } from '../support/redis-of-spec.js';
+
+/** Over a client that is connected. */
+function connectionOver(client: Ioredis.Redis): Promise<RedisConnection> {
+  return new Promise((resolve, reject) => {
+    const listener = { ready: resolve, ended: () => reject(new Error('It has ended')) };
+    new RedisConnection(client, systemEnvironment, listener);
+  });
+}
 
 /** Asks for a reply; gives the reply, and who asked. */
-function ask(connection: RedisConnection): [Promise<unknown>, WeakRef<OnReply>] {
+function ask(
+  connection: RedisConnection,
+  command = encodeCommand('ping'),
+): [Promise<unknown>, WeakRef<OnReply>] {
   let onReply: OnReply = () => undefined;
   const reply = new Promise((resolve) => {
     onReply = (failure, answer) => resolve(failure ?? answer);
   });
-  connection.call('ping', [], onReply);
+  connection.call(command, onReply);
   return [reply, new WeakRef(onReply)];
 }
+
+describe('a command', () => {
+  it('leaves the server in no doubt, whatever its arguments are', async () => {
+    const words = ['', ' ', '\0', '\r\n$4\r\nPING\r\n', 'ключ', '💰', '\u2028', 'x'.repeat(70_000)];
+    const connection = await connectionOver(connect());
+
+    const [reply] = ask(connection, encodeCommand('eval', ['return ARGV', 0, ...words, 5]));
+
+    expect(await reply).toEqual([...words, '5']);
+  });
+
+  it('is one of its client’s own copy of ioredis', async () => {
+    jest.resetModules();
+    const copy = createRequire(import.meta.url)('ioredis') as typeof Ioredis;
+    const client = new copy.Redis(server.url);
+    afterTest(() => client.disconnect());
+    const connection = await connectionOver(client);
+    const written = jest.spyOn(client, 'sendCommand');
+
+    const [reply] = ask(connection);
+
+    expect(await reply).toBe('PONG');
+    expect(connect()).not.toBeInstanceOf(copy.Redis);
+    expect(written.mock.calls[0]?.[0]).toBeInstanceOf(copy.Command);
+  });
+});
 
 describe('a command that was answered', () => {
   it('lets go of who asked, although its client keeps it', async () => {
     const client = connect();
-    const written = jest.spyOn(client, 'call');
-    const ready = jest.fn();
-    const connection = new RedisConnection(client, systemEnvironment, { ready, ended: jest.fn() });
+    const connection = await connectionOver(client);
+    const written = jest.spyOn(client, 'sendCommand');
 
     const [reply, asker] = ask(connection);
     expect(await reply).toBe('PONG');

@@ -13,7 +13,7 @@ import {
   inspectArguments,
   ownerArguments,
 } from '../../lib/nodes/redis-script-arguments.js';
-import { inspectScript, scriptsOf, type RedisScripts } from '../../lib/nodes/redis-scripts.js';
+import { INSPECT, scriptsOf, type RedisScripts } from '../../lib/nodes/redis-scripts.js';
 import type { ReleaseRequest, World } from '../../lib/core/lock-node.js';
 import { client, connect } from '../support/redis-of-spec.js';
 import { Random } from './random.js';
@@ -175,7 +175,7 @@ class Comparison {
   async #inspect(): Promise<void> {
     const resource = this.random.pick(RESOURCES);
     const args = inspectArguments(this.world, resource);
-    const { now, took, reply } = await evaluate(inspectScript.text, args);
+    const { now, took, reply } = await evaluate(INSPECT, args);
     if (this.#isAmbiguous(now, took)) return this.#flush();
     const real = readInspected(reply);
     const model = this.#model.inspect(this.world, resource, this.#moment(now));

@@ -1,0 +1,60 @@
+// Ends a tick for all nodes of a set. Mostly they are asked the same, and encoding a call costs more
+// than all else about it: it is done once, not once for each node.
+import { encodeCommand, type EncodedCommand } from './redis-command.js';
+import { argumentsOf, isAskedAlike, type BatchedOperation } from './redis-script-arguments.js';
+
+/** Collects what a tick asks of one node. */
+export interface Collector {
+  /** Sends one call of what it has collected; false where there is nothing left. */
+  sendNext(encoder: CallEncoder): boolean;
+}
+
+/** Encodes script calls, and one that is as the last one is that one. */
+export class CallEncoder {
+  #script = '';
+  #operations: readonly BatchedOperation[] = [];
+  #encoded: EncodedCommand | null = null;
+
+  /** The call that runs `operations` by `script`, its hash (`evalsha`) or its text (`eval`). */
+  encode(
+    command: 'evalsha' | 'eval',
+    script: string,
+    operations: readonly BatchedOperation[],
+  ): EncodedCommand {
+    if (this.#encoded !== null && this.#isLast(script, operations)) return this.#encoded;
+    this.#script = script;
+    this.#operations = operations;
+    this.#encoded = encodeCommand(command, [script, ...argumentsOf(operations)]);
+    return this.#encoded;
+  }
+
+  #isLast(script: string, operations: readonly BatchedOperation[]): boolean {
+    const last = this.#operations;
+    if (script !== this.#script || operations.length !== last.length) return false;
+    return last.every((operation, index) => isAskedAlike(operation, operations[index]));
+  }
+}
+
+/** The ticks of one set of nodes. */
+export class RedisTick {
+  #collectors: Collector[] = [];
+
+  // Node empties the queue of microtasks before it takes this one.
+  readonly #endAfterMicrotasks = (): void => process.nextTick(() => this.#end());
+
+  /** What `collector` has when the tick ends is sent then. */
+  join(collector: Collector): void {
+    // After all microtasks of this tick: callers resumed by one reply ask again in one call,
+    // and a lock that is released and handed on is one call too.
+    if (this.#collectors.length === 0) queueMicrotask(this.#endAfterMicrotasks);
+    this.#collectors.push(collector);
+  }
+
+  // One call of each in turn: no server waits until the others have all of theirs.
+  #end(): void {
+    const encoder = new CallEncoder();
+    let open = this.#collectors;
+    this.#collectors = [];
+    while (open.length > 0) open = open.filter((collector) => collector.sendNext(encoder));
+  }
+}

@@ -1,0 +1,80 @@
+import { describe, expect, it } from '@jest/globals';
+
+import { CallEncoder, RedisTick, type Collector } from '../../lib/nodes/redis-tick.js';
+import { requestFor, worldOf } from '../support/node-harness.js';
+import type { BatchedOperation } from '../../lib/nodes/redis-script-arguments.js';
+
+const world = worldOf();
+const request = requestFor({ world });
+const acquisition = { name: 'acquire', request } as const;
+const extension = { name: 'extend', request: requestFor({ world }) } as const;
+const release = {
+  name: 'release',
+  request: { ...requestFor({ world }), wakes: true },
+  isListening: false,
+} as const;
+
+type Call = readonly BatchedOperation[];
+
+const CALL: Call = [acquisition, extension, release];
+
+describe('a call', () => {
+  it('is encoded once for all nodes that are asked the same', () => {
+    const encoder = new CallEncoder();
+
+    const first = encoder.encode('evalsha', 'hash', CALL);
+    // Each node has its own operations, about the requests of all.
+    const second = encoder.encode(
+      'evalsha',
+      'hash',
+      CALL.map((operation) => ({ ...operation })),
+    );
+
+    expect(second).toBe(first);
+  });
+
+  it.each<[what: string, script: string, Call]>([
+    ['another script', 'other', CALL],
+    ['one operation less', 'hash', [acquisition, extension]],
+    ['one operation more', 'hash', [...CALL, acquisition]],
+    ['another order', 'hash', [extension, acquisition, release]],
+    ['another request', 'hash', [{ ...extension, name: 'acquire' }, extension, release]],
+    ['another operation', 'hash', [{ ...acquisition, name: 'extend' }, extension, release]],
+    [
+      'a release by who listens',
+      'hash',
+      [acquisition, extension, { ...release, isListening: true }],
+    ],
+  ])('is not that of the node before it with %s', (_what, script, call) => {
+    const encoder = new CallEncoder();
+    encoder.encode('evalsha', 'hash', CALL);
+
+    const encoded = encoder.encode('evalsha', script, call);
+
+    expect(encoded).toEqual(new CallEncoder().encode('evalsha', script, call));
+  });
+});
+
+describe('the end of a tick', () => {
+  it('comes after its microtasks, and sends one call of each node in turn', async () => {
+    const sent: string[] = [];
+    const tick = new RedisTick();
+    const nodeWith = (...calls: string[]): Collector => ({
+      sendNext: () => {
+        const call = calls.shift();
+        if (call !== undefined) sent.push(call);
+        return call !== undefined;
+      },
+    });
+
+    tick.join(nodeWith('a1', 'a2', 'a3'));
+    await Promise.resolve();
+    tick.join(nodeWith('b1'));
+    tick.join(nodeWith('c1', 'c2'));
+    const sentByThen = [...sent];
+    await new Promise(setImmediate);
+
+    expect(sentByThen).toEqual([]);
+    expect(sent).toEqual(['a1', 'b1', 'c1', 'a2', 'c2', 'a3']);
+  });
+});
