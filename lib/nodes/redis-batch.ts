@@ -63,7 +63,7 @@ export class RedisBatch implements Collector {
     while (this.sendNext(encoder));
   }
 
-  /** Sends the first of what has been collected, at most 128 locks; false where there is nothing. */
+  /** Sends at most 128 locks of what has been collected; false where there is nothing. */
   sendNext(encoder: CallEncoder): boolean {
     const connection = this.connection;
     if (connection === null) return false;

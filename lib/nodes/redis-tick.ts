@@ -1,5 +1,5 @@
-// Ends a tick for all nodes of a set. Mostly they are asked the same, and encoding a call costs more
-// than all else about it: it is done once, not once for each node.
+// Ends a tick for all nodes of a set. Mostly they are asked the same, and encoding a call costs
+// more than all else about it: it is done once, not once for each node.
 import { encodeCommand, type EncodedCommand } from './redis-command.js';
 import { argumentsOf, isAskedAlike, type BatchedOperation } from './redis-script-arguments.js';
 
