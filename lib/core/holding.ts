@@ -32,6 +32,8 @@ export interface Care {
 
 /** A lock as the nodes know it, from the quorum to the release. */
 export class Holding implements Extendable {
+  /** @internal The watchdog's own. */
+  watchdogSlot: number | null = null;
   /** When its attempt began, on the monotonic clock. */
   readonly acquiredAt: Milliseconds;
   readonly #ensemble: Ensemble;

@@ -5,6 +5,8 @@ import type { Milliseconds } from './units.js';
 /** Something that wants to be looked after at certain times. */
 export interface Watched {
   onDue(): void;
+  /** The watchdog's own note: when it is due, while it is watched. A map would cost more. */
+  watchdogSlot?: number | null;
 }
 
 /**
@@ -26,7 +28,7 @@ const SLOT_ROOM = 128;
 export class Watchdog {
   readonly #environment: Environment;
   readonly #slots = new TransientMap<number, Set<Watched>>();
-  readonly #slotOf = new TransientMap<Watched, number>();
+  #watchedCount = 0;
   #timer: TimerHandle = null;
   #timerSlot = Infinity;
 
@@ -44,20 +46,22 @@ export class Watchdog {
     const members = this.#slots.get(slot);
     if (members === undefined) this.#slots.set(slot, new Set([watched]));
     else members.add(watched);
-    this.#slotOf.set(watched, slot);
+    watched.watchdogSlot = slot;
+    this.#watchedCount += 1;
     if (slot < this.#timerSlot) this.#startTimer(slot);
   }
 
   /** Forgets `watched`; what nobody watches costs nothing. */
   unwatch(watched: Watched): void {
-    const slot = this.#slotOf.get(watched);
-    if (slot === undefined) return;
-    this.#slotOf.delete(watched);
+    const slot = watched.watchdogSlot ?? null;
+    if (slot === null) return;
+    watched.watchdogSlot = null;
+    this.#watchedCount -= 1;
     const members = this.#slots.get(slot);
     members?.delete(watched);
     if (members?.size === 0) this.#slots.delete(slot);
     // Unless it was the last, the timer is left alone: one vain call costs less than a new timer.
-    if (this.#slotOf.size === 0) this.#stopTimer();
+    if (this.#watchedCount === 0) this.#stopTimer();
   }
 
   #slotWithRoom(dueAt: Milliseconds): number {
@@ -77,7 +81,7 @@ export class Watchdog {
     for (const slot of due) {
       // A copy: whoever is called back may watch again, or unwatch others.
       for (const watched of [...(this.#slots.get(slot) ?? [])]) {
-        if (this.#slotOf.get(watched) !== slot) continue;
+        if (watched.watchdogSlot !== slot) continue;
         this.unwatch(watched);
         watched.onDue();
       }

@@ -23,6 +23,8 @@ export class PendingRelease<Connection> {
  */
 export class PendingReleases<Connection> {
   readonly #byOwner = new TransientMap<string, PendingRelease<Connection>>();
+  /** When the oldest expires, or earlier. */
+  #oldestExpiresAt: Milliseconds = Infinity;
 
   constructor(private readonly environment: Environment) {}
 
@@ -43,6 +45,7 @@ export class PendingReleases<Connection> {
       // Deleted first, so that the order of the map stays that of the notes.
       this.#byOwner.delete(request.ownerId);
       this.#byOwner.set(request.ownerId, release);
+      this.#oldestExpiresAt = Math.min(this.#oldestExpiresAt, expiresAt);
     }
     return release;
   }
@@ -88,9 +91,14 @@ export class PendingReleases<Connection> {
 
   /** Two of the oldest at each call of a node keep the list short without a timer. */
   forgetExpired(now = this.environment.now()): void {
+    if (now < this.#oldestExpiresAt) return;
     let looked = 0;
+    this.#oldestExpiresAt = Infinity;
     for (const { request, expiresAt } of this.#byOwner.values()) {
-      if (expiresAt > now || looked === 2) return;
+      if (expiresAt > now || looked === 2) {
+        this.#oldestExpiresAt = expiresAt;
+        return;
+      }
       this.#byOwner.delete(request.ownerId);
       looked += 1;
     }
