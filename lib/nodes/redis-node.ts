@@ -67,7 +67,7 @@ export class RedisNode implements LockNode {
     this.#closeTimeout = nodeTimeout;
     this.#health = new NodeHealth(target.name, environment, observer);
     this.#releases = new PendingReleases(environment);
-    this.#subscriber = new RedisSubscriber(target, environment);
+    this.#subscriber = new RedisSubscriber(target, environment, wakeChannel(options.world));
     this.#link = new RedisLink({
       target,
       isPersistent,

@@ -69,10 +69,9 @@ end
 /**
  * `wake` tells the processes that listen for these locks, and says how many others they are:
  * `wakes` is '2' where the caller listens itself, else '1'. A user without the right to is heard
- * by nobody: they poll. Where all keys were deleted the acquisition has been here, and its token
- * is on record.
+ * by nobody: they poll. Whoever listens for any lock is subscribed to the common channel too.
  */
-export const releaseIn = ({ keyPrefix }: World): string => {
+export const wakeUpsIn = ({ keyPrefix }: World): string => {
   const length = Buffer.byteLength(keyPrefix);
   // Mostly there is no prefix, and nothing to cut for each lock that is released.
   const channel =
@@ -82,6 +81,14 @@ export const releaseIn = ({ keyPrefix }: World): string => {
   return `
 local function channelOf(key)
   return ${channel}
+end
+
+local function commonChannelOf(key)
+  return channelOf(string.sub(key, 1, ${length}))
+end
+
+local function subscribersOf(channel)
+  return redis.pcall('PUBSUB', 'NUMSUB', channel)[2] or 0
 end
 
 local function tell(channel, subscribed, wakes)
@@ -95,12 +102,15 @@ local function wake(first, last, wakes)
   local most = 0
   for i = first, last do
     local channel = channelOf(KEYS[i])
-    local subscribed = redis.pcall('PUBSUB', 'NUMSUB', channel)[2] or 0
-    most = math.max(most, tell(channel, subscribed, wakes))
+    most = math.max(most, tell(channel, subscribersOf(channel), wakes))
   end
   return most
 end
+`;
+};
 
+/** Where all keys were deleted the acquisition has been here, and its token is on record. */
+export const RELEASE = `
 local function release(first, count, owner, token, wakes)
   local last, deleted = first + count - 1, 0
   for i = first, last do
@@ -121,4 +131,3 @@ local function release(first, count, owner, token, wakes)
   return 'done', listeners
 end
 `;
-};

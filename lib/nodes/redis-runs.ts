@@ -6,6 +6,7 @@
  * subscribers. It does what goes smoothly and is done one after the other to the same effect.
  * Anything else, and what MGET is needed for where it is denied, it leaves to the operation, which
  * looks again.
+ * Where nobody is subscribed to the common channel, nobody waits for any of the resources.
  * Whether a lock is taken is not read: SET NX says so. Of a record, MGET says false where there is
  * none; nil means that it was denied, and nothing is known.
  * Needs of the batch script: `answer`, `answered`, `answers`, `step`, and the operations.
@@ -34,6 +35,7 @@ local function acquireRun(first, owners, tokens, ttl)
 end
 
 local function tellAll(keys, places, wakes)
+  if subscribersOf(commonChannelOf(keys[1])) == 0 then return end
   local channels = {}
   for n, key in ipairs(keys) do channels[n] = channelOf(key) end
   local subscribed = redis.pcall('PUBSUB', 'NUMSUB', unpack(channels))

@@ -95,8 +95,8 @@ function isAlike(one: BatchedOperation, other: BatchedOperation): boolean {
   );
 }
 
-/** Where the releases of a resource are told to those who wait for it. */
-export function wakeChannel(world: World, resource: string): string {
+/** Where the releases of a resource are told; without one, where all who wait are subscribed. */
+export function wakeChannel(world: World, resource = ''): string {
   return `${world.keyPrefix}redlock:wake:${resource}`;
 }
 

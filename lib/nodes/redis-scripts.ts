@@ -11,7 +11,7 @@
 import { createHash } from 'node:crypto';
 
 import type { World } from '../core/lock-node.js';
-import { ACQUIRE, EXTEND, releaseIn } from './redis-operations.js';
+import { ACQUIRE, EXTEND, RELEASE, wakeUpsIn } from './redis-operations.js';
 import { RUNS } from './redis-runs.js';
 
 /** A script, and the name under which a server keeps it. */
@@ -185,11 +185,11 @@ ${end}${ANSWER_ONE}`),
 local vote, figure = counted(${one('extend', world)})
 ${end}${ANSWER_ONE}`),
 
-    release: script(`${preamble(world)}${releaseIn(world)}
+    release: script(`${preamble(world)}${wakeUpsIn(world)}${RELEASE}
 local _, listeners = ${one('release', world)}
 return listeners`),
 
-    batch: script(`${begin}${ACQUIRE}${EXTEND}${releaseIn(world)}
+    batch: script(`${begin}${ACQUIRE}${EXTEND}${wakeUpsIn(world)}${RELEASE}
 ${readClock}${batch(world)}
 ${end}
 return answers`),

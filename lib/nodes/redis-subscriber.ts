@@ -18,6 +18,7 @@ interface Channel {
 export class RedisSubscriber {
   readonly #target: RedisTarget;
   readonly #environment: Environment;
+  readonly #commonChannel: string;
   readonly #channels = new Map<string, Channel>();
   #client: Redis | null = null;
   #isReady = false;
@@ -25,9 +26,14 @@ export class RedisSubscriber {
   #failureCount = 0;
   #isClosed = false;
 
-  constructor(target: RedisTarget, environment: Environment) {
+  /**
+   * `commonChannel`: all subscribers are subscribed to it while they are to anything, so that one
+   * look there tells whether anybody listens at all.
+   */
+  constructor(target: RedisTarget, environment: Environment, commonChannel: string) {
     this.#target = target;
     this.#environment = environment;
+    this.#commonChannel = commonChannel;
   }
 
   /** Whether nobody listens to anything. */
@@ -77,8 +83,9 @@ export class RedisSubscriber {
   #remove(name: string, listeners: ReadonlySet<WakeListener>): void {
     if (this.#channels.get(name)?.listeners !== listeners) return;
     this.#channels.delete(name);
+    const unheard = this.isIdle ? [name, this.#commonChannel] : [name];
     // On a connection that is lost there is nothing to end.
-    if (this.#isReady) this.#client?.unsubscribe(name).catch(ignore);
+    if (this.#isReady) this.#client?.unsubscribe(...unheard).catch(ignore);
   }
 
   #connect(): void {
@@ -117,7 +124,7 @@ export class RedisSubscriber {
 
   // A refusal, for want of the right to, leaves the channel as it is: not live.
   #ask(client: Redis, name: string, channel: Channel): void {
-    client.subscribe(name).then(() => {
+    client.subscribe(this.#commonChannel, name).then(() => {
       if (client !== this.#client || this.#channels.get(name) !== channel) return;
       channel.isLive = true;
       for (const listener of [...channel.listeners]) listener.onLive(true);

@@ -365,6 +365,21 @@ function listening(node: () => LockNode, other: () => LockNode, requestFor: Requ
     for (const { stop } of ears) stop();
   });
 
+  it('tells of those among many releases at once that somebody waits for', async () => {
+    const requests = ['a', 'b', 'c'].map((name) => requestFor({ world, resources: [name] }));
+    const ear = await listen(other(), worldOf(), 'b');
+    await Promise.all(requests.map((request) => acquire(node(), request)));
+
+    const answers = await Promise.all(
+      requests.map((request) => release(node(), { ...request, wakes: true })),
+    );
+
+    expect(answers.map((answer) => 'listeners' in answer && answer.listeners)).toEqual([0, 1, 0]);
+    await ear.woken;
+    expect(ear.heard).toEqual([1]);
+    ear.stop();
+  });
+
   it('tells nobody where the release asks for that, or deletes nothing', async () => {
     const request = requestFor({ world });
     const ear = await listen(other(), worldOf(), 'r');

@@ -4,12 +4,14 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import {
   acquire,
   extend,
+  listen,
   release,
   requestFor,
   testNodes,
   worldOf,
   type TestNodes,
 } from '../support/node-harness.js';
+import { afterTest } from '../support/after-test.js';
 import { client, server } from '../support/redis-of-spec.js';
 import { scriptsOf } from '../../lib/nodes/redis-scripts.js';
 import type { LockNode, OwnerRequest } from '../../lib/core/lock-node.js';
@@ -117,6 +119,22 @@ describe('the operations of one tick', () => {
 
     expect([small.vote, large.vote]).toEqual(['granted', 'granted']);
     expect(await client.exists(...resources)).toBe(200);
+  });
+
+  it('are told to those who wait, with a prefix too', async () => {
+    const options = { keyPrefix: 'p:' };
+    const prefixed = worldOf(options);
+    const requests = ['a', 'b'].map((name) => requestIn({ world: prefixed, resources: [name] }));
+    const node = await start(options);
+    const others = testNodes([server.url], options);
+    afterTest(() => others.close());
+    const ear = await listen(others.node, prefixed, 'b');
+    await Promise.all(requests.map((request) => acquire(node, request)));
+
+    await Promise.all(requests.map((request) => release(node, { ...request, wakes: true })));
+
+    await ear.woken;
+    expect(ear.heard).toEqual([1]);
   });
 
   it('keep worlds apart', async () => {

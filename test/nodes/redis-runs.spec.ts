@@ -17,7 +17,9 @@ beforeEach(async () => {
   await client.flushall();
   // No lock, but in a lock's place.
   for (const prefix of ['one:', 'many:']) await client.lpush(`${prefix}list`, 'element');
-  await connect().subscribe('one:redlock:wake:b', 'many:redlock:wake:b');
+  for (const prefix of ['one:', 'many:']) {
+    await connect().subscribe(`${prefix}redlock:wake:`, `${prefix}redlock:wake:b`);
+  }
 });
 
 describe.each([

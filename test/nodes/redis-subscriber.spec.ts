@@ -14,6 +14,7 @@ import { SimulatedEnvironment } from '../support/simulated-environment.js';
 import type { WakeListener } from '../../lib/core/lock-node.js';
 
 const CHANNEL = 'redlock:wake:r';
+const COMMON = 'redlock:wake:';
 
 let subscriber: RedisSubscriber;
 
@@ -24,7 +25,7 @@ beforeEach(() => {
 afterEach(() => subscriber.close());
 
 function subscriberTo(url: string): RedisSubscriber {
-  return new RedisSubscriber(targetOfUrl(url, '', 'the node'), systemEnvironment);
+  return new RedisSubscriber(targetOfUrl(url, '', 'the node'), systemEnvironment, COMMON);
 }
 
 /** A subscriber in virtual time, and the connections that it makes. */
@@ -37,7 +38,7 @@ function watch(url: string) {
     return made;
   };
   const environment = new SimulatedEnvironment();
-  const watched = new RedisSubscriber({ ...target, connect }, environment);
+  const watched = new RedisSubscriber({ ...target, connect }, environment, COMMON);
   afterTest(() => watched.close());
   return { connections, environment, watched };
 }
@@ -62,8 +63,8 @@ class Ear implements WakeListener {
   }
 }
 
-async function subscriptions(): Promise<number> {
-  const [, count] = (await client.pubsub('NUMSUB', CHANNEL)) as [string, number];
+async function subscriptions(channel = CHANNEL): Promise<number> {
+  const [, count] = (await client.pubsub('NUMSUB', channel)) as [string, number];
   return count;
 }
 
@@ -111,6 +112,22 @@ describe('a subscriber', () => {
 
     await eventually(async () => (await subscriptions()) === 0);
     expect(subscriber.isLive(CHANNEL)).toBe(false);
+  });
+
+  it('is subscribed to the common channel as long as it is to any', async () => {
+    const ears = [new Ear(), new Ear()];
+    const [first, second] = ears.map((ear, index) =>
+      subscriber.subscribe(`${COMMON}${index}`, ear),
+    );
+    await Promise.all(ears.map((ear) => ear.told(1)));
+
+    first?.();
+    await eventually(async () => (await subscriptions(`${COMMON}0`)) === 0);
+    const afterOne = await subscriptions(COMMON);
+    second?.();
+    await eventually(async () => (await subscriptions(`${COMMON}1`)) === 0);
+
+    expect([afterOne, await subscriptions(COMMON)]).toEqual([1, 0]);
   });
 
   it('subscribes anew when a channel is wanted again at once', async () => {
