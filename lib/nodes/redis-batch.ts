@@ -137,10 +137,12 @@ function answer(
   operations: readonly Operation[],
   reply: unknown,
 ): void {
+  // One number for all: the node's time.
+  const areAlike = typeof reply === 'number';
   const answers = listOf(reply);
-  const now = answers[0];
+  const now = areAlike ? reply : answers[0];
   operations.forEach((operation, index) => {
-    const given = answers[index + 1];
+    const given = areAlike ? 0 : answers[index + 1];
     if (typeof given === 'number') {
       // As each would be answered by itself.
       operation.onReply(null, operation.name === 'release' ? given : now);

@@ -9,7 +9,7 @@
  * Where nobody is subscribed to the common channel, nobody waits for any of the resources.
  * Whether a lock is taken is not read: SET NX says so. Of a record, MGET says false where there is
  * none; nil means that it was denied, and nothing is known.
- * Needs of the batch script: `answer`, `answered`, `answers`, `step`, and the operations.
+ * Needs of the batch script: what it answers with, `answer`, `step`, and the operations.
  */
 export const RUNS = `
 local function acquireRun(first, owners, tokens, ttl)
@@ -41,6 +41,7 @@ local function tellAll(keys, places, wakes)
   local subscribed = redis.pcall('PUBSUB', 'NUMSUB', unpack(channels))
   for n, place in ipairs(places) do
     answers[place] = tell(channels[n], subscribed[2 * n] or 0, wakes)
+    areAlike = areAlike and answers[place] == 0
   end
 end
 
@@ -60,6 +61,7 @@ local function releaseRun(first, owners, tokens, wakes)
   if count == 0 then return end
   local outcome = redis.pcall('DEL', unpack(deleted))
   if type(outcome) == 'table' then
+    areAlike = false
     for _, place in ipairs(places) do answers[place] = {'error', outcome.err} end
   elseif wakes ~= '0' then
     tellAll(deleted, places, wakes)

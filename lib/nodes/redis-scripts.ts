@@ -131,21 +131,23 @@ return {vote, now, figure}`;
 /**
  * ARGV: for each run of operations that are alike one text, with spaces between: its name, its ttl
  * (or what a release has there), the number of locks of each, and the owner of each, with fencing
- * followed by its token. Answers with the node's time, and for each operation that was granted or
- * done with a number, how many a release told, else with its vote and a figure.
+ * followed by its token. Answers with the node's time where all were granted or done and nobody was
+ * told; else with the time, and for each operation that was granted or done with a number, how many
+ * a release told, else with its vote and a figure.
  */
 const batch = ({ fencing, quarantine }: World): string => `
 local operations = {acquire = acquire, extend = extend, release = release}
-local answers, answered, step = {now}, 1, ${fencing ? 2 : 1}
+local answers, answered, areAlike, step = {now}, 1, true, ${fencing ? 2 : 1}
 
 local function answer(isDone, vote, figure)
   answered = answered + 1
-  if not isDone then
-    answers[answered] = {'error', type(vote) == 'table' and vote.err or vote}
-    return
+  if isDone then
+    vote, figure = counted(vote, figure)
+  else
+    vote, figure = 'error', type(vote) == 'table' and vote.err or vote
   end
-  vote, figure = counted(vote, figure)
   local isPlain = vote == 'granted' or vote == 'done'
+  areAlike = areAlike and isPlain and figure == 0
   answers[answered] = isPlain and figure or {vote, figure}
 end
 ${RUNS}
@@ -192,7 +194,7 @@ return listeners`),
     batch: script(`${begin}${ACQUIRE}${EXTEND}${wakeUpsIn(world)}${RELEASE}
 ${readClock}${batch(world)}
 ${end}
-return answers`),
+return areAlike and now or answers`),
 
     certify: script(
       quarantine === 0

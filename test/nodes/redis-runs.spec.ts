@@ -68,6 +68,22 @@ describe('a user without the right to MGET', () => {
   });
 });
 
+describe('operations that all go well', () => {
+  it('are answered with one number, the node’s time', async () => {
+    const world = worldOf({ keyPrefix: 'many:' });
+    const requests = ['a', 'c'].map((name) => requestFor({ world, resources: [name] }));
+    const acquisitions = requests.map((request) => ({ name: 'acquire', request }) as const);
+
+    const reply = await runBatch(acquisitions);
+
+    const [seconds, microseconds] = await client.time();
+    const late = Number(seconds) * 1_000_000 + Number(microseconds) - Number(reply);
+    expect(typeof reply).toBe('number');
+    expect(late).toBeGreaterThan(0);
+    expect(late).toBeLessThan(60_000_000);
+  });
+});
+
 describe('deletions that are refused', () => {
   it('are errors of the releases that asked for them', async () => {
     const world = worldOf({ keyPrefix: 'many:' });
@@ -143,14 +159,15 @@ async function oneByOne(operations: readonly BatchedOperation[]): Promise<string
   return answers;
 }
 
-async function asBatch(
-  operations: readonly BatchedOperation[],
-  on: Redis = client,
-): Promise<string[]> {
+function runBatch(operations: readonly BatchedOperation[], on: Redis = client): Promise<unknown> {
   const world = operations[0]?.request.world ?? worldOf();
   const { text } = scriptsOf(world, false).batch;
-  const args = batchArguments(world, operations);
-  const [, ...answers] = (await on.call('eval', [text, ...args])) as unknown[];
+  return on.call('eval', [text, ...batchArguments(world, operations)]);
+}
+
+async function asBatch(operations: readonly BatchedOperation[], on?: Redis): Promise<string[]> {
+  const reply = await runBatch(operations, on);
+  const answers: unknown[] = Array.isArray(reply) ? reply.slice(1) : operations.map(() => 0);
   return answers.map((answer, index) => readable(operations[index], answer));
 }
 
