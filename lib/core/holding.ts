@@ -216,23 +216,27 @@ export class Holding implements Extendable {
     else this.#awaitExpiry();
   }
 
-  async #releaseOnce(wasHeld: boolean): Promise<void> {
+  #releaseOnce(wasHeld: boolean): Promise<void> {
     // Left before the first byte is sent.
     if (wasHeld) this.#state = 'released';
     this.#stopCare();
     const isHandedOn = this.#care?.onReleasing() ?? false;
-    const listeners = await this.#askForRelease(!isHandedOn);
-    this.#care?.onReleased(wasHeld, listeners);
+    return new Promise((resolve) => {
+      this.#askForRelease(!isHandedOn, (listeners) => {
+        this.#care?.onReleased(wasHeld, listeners);
+        resolve();
+      });
+    });
   }
 
-  #askForRelease(wakes: boolean): Promise<number> {
+  #askForRelease(wakes: boolean, onDone: (listeners: number) => void): void {
     const { nodes } = this.#ensemble;
     // A dead node that was never sent anything must not cost memory for each lock.
     const touched =
       this.#extender === null
         ? nodes.filter((_, node) => !isUntouched(this.#answers[node]))
         : nodes;
-    return askForRelease(this.#ensemble, touched, this.#releaseRequest(wakes));
+    askForRelease(this.#ensemble, touched, this.#releaseRequest(wakes), onDone);
   }
 
   // A late grant would keep others out until the ttl ends: nobody else knows of it.

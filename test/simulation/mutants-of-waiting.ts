@@ -32,8 +32,9 @@ export const mutantsOfWaiting: readonly Mutant[] = [
     patches: [
       core(
         'holding',
-        'const listeners = await this.#askForRelease(!isHandedOn);',
-        'const listeners = isHandedOn ? 0 : await this.#askForRelease(true);',
+        'this.#askForRelease(!isHandedOn, (listeners) => {',
+        `if (isHandedOn) return resolve(this.#care?.onReleased(wasHeld, 0));
+      this.#askForRelease(true, (listeners) => {`,
       ),
     ],
   },
