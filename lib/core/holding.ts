@@ -223,8 +223,9 @@ export class Holding implements Extendable {
     const isHandedOn = this.#care?.onReleasing() ?? false;
     return new Promise((resolve) => {
       this.#askForRelease(!isHandedOn, (listeners) => {
-        this.#care?.onReleased(wasHeld, listeners);
+        // Its callers go on after this has returned, and whatever comes of telling others.
         resolve();
+        this.#care?.onReleased(wasHeld, listeners);
       });
     });
   }
