@@ -32,7 +32,7 @@ export interface Care {
 
 /** A lock as the nodes know it, from the quorum to the release. */
 export class Holding implements Extendable {
-  /** @internal The watchdog's own. */
+  /** @internal */
   watchdogSlot: number | null = null;
   /** When its attempt began, on the monotonic clock. */
   readonly acquiredAt: Milliseconds;
@@ -223,9 +223,8 @@ export class Holding implements Extendable {
     const isHandedOn = this.#care?.onReleasing() ?? false;
     return new Promise((resolve) => {
       this.#askForRelease(!isHandedOn, (listeners) => {
-        // Its callers go on after this has returned, and whatever comes of telling others.
-        resolve();
         this.#care?.onReleased(wasHeld, listeners);
+        resolve();
       });
     });
   }

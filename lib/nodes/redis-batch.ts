@@ -1,12 +1,12 @@
 // Collects what one tick addresses to a node and sends it as one script call: a command costs the
 // client more than the lock itself. A lone operation goes as a script of its own.
 import type { FailedAnswer, World } from '../core/lock-node.js';
-import type { EncodedCommand } from './redis-command.js';
+import { encodeCommand, type EncodedCommand } from './redis-command.js';
 import type { OnReply, RedisConnection } from './redis-connection.js';
 import { isReadOnly, isUnknownScript, outcomeOfError } from './redis-outcomes.js';
-import type { BatchedOperation } from './redis-script-arguments.js';
+import { batchArguments, ownerArguments, type BatchedOperation } from './redis-script-arguments.js';
 import { scriptsOf, type RedisScripts } from './redis-scripts.js';
-import { CallEncoder, type Collector, type RedisTick } from './redis-tick.js';
+import { CallMemo, type Collector, type RedisTick } from './redis-tick.js';
 
 /** An operation that waits for its tick to end. */
 export type Operation = BatchedOperation & {
@@ -59,12 +59,12 @@ export class RedisBatch implements Collector {
 
   /** Sends what has been collected. */
   flush(): void {
-    const encoder = new CallEncoder();
-    while (this.sendNext(encoder));
+    const memo = new CallMemo();
+    while (this.sendNext(memo));
   }
 
   /** Sends at most 128 locks of what has been collected; false where there is nothing. */
-  sendNext(encoder: CallEncoder): boolean {
+  sendNext(memo: CallMemo): boolean {
     const connection = this.connection;
     if (connection === null) return false;
     let locks = 0;
@@ -74,7 +74,7 @@ export class RedisBatch implements Collector {
     });
     // One operation may be of more locks than that.
     const call = this.#operations.splice(0, end < 0 ? Infinity : Math.max(1, end));
-    this.#sendCall(connection, 'evalsha', call, encoder);
+    this.#sendCall(connection, 'evalsha', call, memo);
     return true;
   }
 
@@ -88,14 +88,19 @@ export class RedisBatch implements Collector {
     connection: RedisConnection,
     command: 'evalsha' | 'eval',
     operations: readonly Operation[],
-    encoder: CallEncoder,
+    memo: CallMemo,
   ): void {
     const [first] = operations;
     if (first === undefined) return;
+    const { world } = first.request;
     const isLone = operations.length === 1;
-    const { sha, text } = this.#scriptsOf(first.request.world)[isLone ? first.name : 'batch'];
+    const { sha, text } = this.#scriptsOf(world)[isLone ? first.name : 'batch'];
     const script = command === 'evalsha' ? sha : text;
-    this.#send(connection, encoder.encode(command, script, operations), (failure, reply) => {
+    const encoded = memo.encodeOnce(script, operations, () => {
+      const args = isLone ? ownerArguments(first) : batchArguments(world, operations);
+      return encodeCommand(command, [script, ...args]);
+    });
+    this.#send(connection, encoded, (failure, reply) => {
       if (failure !== null && command === 'evalsha' && isUnknownScript(failure)) {
         this.#sendAgain(connection, operations, failure);
       } else if (failure !== null) {
@@ -125,7 +130,7 @@ export class RedisBatch implements Collector {
     failure: FailedAnswer,
   ): void {
     const wanted = operations.filter((operation) => !operation.isSettled());
-    this.#sendCall(connection, 'eval', wanted, new CallEncoder());
+    this.#sendCall(connection, 'eval', wanted, new CallMemo());
     for (const operation of operations) {
       if (!wanted.includes(operation)) operation.onReply(failure, null);
     }

@@ -23,7 +23,7 @@ import { RedisBatch } from './redis-batch.js';
 import { encodeCommand } from './redis-command.js';
 import { RedisLink } from './redis-link.js';
 import { readAcquired, readExtended, readInspected, readReleased } from './redis-replies.js';
-import { inspectArguments, wakeChannel } from './redis-script-arguments.js';
+import { commonWakeChannel, inspectArguments, wakeChannel } from './redis-script-arguments.js';
 import { INSPECT } from './redis-scripts.js';
 import { RedisSubscriber } from './redis-subscriber.js';
 import type { RedisTarget } from './redis-target.js';
@@ -36,9 +36,8 @@ export interface RedisNodeSettings {
   readonly options: ResolvedOptions;
   readonly environment: Environment;
   readonly observer: RedlockObserver;
-  /** Shared by the nodes of one set. */
+  // Shared by the nodes of one set.
   readonly peers: NodePeers;
-  /** Shared by the nodes of one set. */
   readonly tick: RedisTick;
 }
 
@@ -67,7 +66,7 @@ export class RedisNode implements LockNode {
     this.#closeTimeout = nodeTimeout;
     this.#health = new NodeHealth(target.name, environment, observer);
     this.#releases = new PendingReleases(environment);
-    this.#subscriber = new RedisSubscriber(target, environment, wakeChannel(options.world));
+    this.#subscriber = new RedisSubscriber(target, environment, commonWakeChannel(options.world));
     this.#link = new RedisLink({
       target,
       isPersistent,

@@ -14,22 +14,6 @@ export type BatchedOperation =
       readonly isListening: boolean;
     };
 
-/** The arguments of the call that runs operations of one world: the script of one, or `batch`. */
-export function argumentsOf(operations: readonly BatchedOperation[]): ScriptArguments {
-  const [first] = operations;
-  if (first === undefined) return [];
-  return operations.length === 1
-    ? ownerArguments(first)
-    : batchArguments(first.request.world, operations);
-}
-
-/** Whether two nodes are asked the same. */
-export function isAskedAlike(one: BatchedOperation, other: BatchedOperation | undefined): boolean {
-  return (
-    one.request === other?.request && one.name === other.name && figureOf(one) === figureOf(other)
-  );
-}
-
 /** The arguments of the script of one operation. */
 export function ownerArguments(operation: BatchedOperation): ScriptArguments {
   const { world, ownerId, resources, token } = operation.request;
@@ -87,6 +71,11 @@ function figureOf(operation: BatchedOperation): number {
   return operation.request.wakes ? 1 + Number(operation.isListening) : 0;
 }
 
+/** Whether two nodes are asked the same. */
+export function isAskedAlike(one: BatchedOperation, other: BatchedOperation | undefined): boolean {
+  return one.request === other?.request && isAlike(one, other);
+}
+
 function isAlike(one: BatchedOperation, other: BatchedOperation): boolean {
   return (
     one.name === other.name &&
@@ -95,8 +84,13 @@ function isAlike(one: BatchedOperation, other: BatchedOperation): boolean {
   );
 }
 
-/** Where the releases of a resource are told; without one, where all who wait are subscribed. */
-export function wakeChannel(world: World, resource = ''): string {
+/** Where everybody is subscribed who waits for any resource. None of them has an empty name. */
+export function commonWakeChannel(world: World): string {
+  return wakeChannel(world, '');
+}
+
+/** Where the releases of a resource are told to those who wait for it. */
+export function wakeChannel(world: World, resource: string): string {
   return `${world.keyPrefix}redlock:wake:${resource}`;
 }
 

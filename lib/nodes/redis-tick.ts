@@ -1,30 +1,31 @@
 // Ends a tick for all nodes of a set. Mostly they are asked the same, and encoding a call costs
 // more than all else about it: it is done once, not once for each node.
-import { encodeCommand, type EncodedCommand } from './redis-command.js';
-import { argumentsOf, isAskedAlike, type BatchedOperation } from './redis-script-arguments.js';
+import type { EncodedCommand } from './redis-command.js';
+import { isAskedAlike, type BatchedOperation } from './redis-script-arguments.js';
 
 /** Collects what a tick asks of one node. */
 export interface Collector {
   /** Sends one call of what it has collected; false where there is nothing left. */
-  sendNext(encoder: CallEncoder): boolean;
+  sendNext(memo: CallMemo): boolean;
 }
 
-/** Encodes script calls, and one that is as the last one is that one. */
-export class CallEncoder {
+/** Remembers a call. The last one is enough: the nodes send one each, in turn. */
+export class CallMemo {
   #script = '';
   #operations: readonly BatchedOperation[] = [];
   #encoded: EncodedCommand | null = null;
 
-  /** The call that runs `operations` by `script`, its hash (`evalsha`) or its text (`eval`). */
-  encode(
-    command: 'evalsha' | 'eval',
+  /** What `encode` gives for these operations, or gave if the last call was this one. */
+  encodeOnce(
     script: string,
     operations: readonly BatchedOperation[],
+    encode: () => EncodedCommand,
   ): EncodedCommand {
-    if (this.#encoded !== null && this.#isLast(script, operations)) return this.#encoded;
-    this.#script = script;
-    this.#operations = operations;
-    this.#encoded = encodeCommand(command, [script, ...argumentsOf(operations)]);
+    if (this.#encoded === null || !this.#isLast(script, operations)) {
+      this.#script = script;
+      this.#operations = operations;
+      this.#encoded = encode();
+    }
     return this.#encoded;
   }
 
@@ -52,9 +53,9 @@ export class RedisTick {
 
   // One call of each in turn: no server waits until the others have all of theirs.
   #end(): void {
-    const encoder = new CallEncoder();
+    const memo = new CallMemo();
     let open = this.#collectors;
     this.#collectors = [];
-    while (open.length > 0) open = open.filter((collector) => collector.sendNext(encoder));
+    while (open.length > 0) open = open.filter((collector) => collector.sendNext(memo));
   }
 }

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 
-import { CallEncoder, RedisTick, type Collector } from '../../lib/nodes/redis-tick.js';
+import { encodeCommand, type EncodedCommand } from '../../lib/nodes/redis-command.js';
+import { CallMemo, RedisTick, type Collector } from '../../lib/nodes/redis-tick.js';
 import { requestFor, worldOf } from '../support/node-harness.js';
 import type { BatchedOperation } from '../../lib/nodes/redis-script-arguments.js';
 
@@ -18,17 +19,18 @@ type Call = readonly BatchedOperation[];
 
 const CALL: Call = [acquisition, extension, release];
 
+function encode(): EncodedCommand {
+  return encodeCommand('evalsha');
+}
+
 describe('a call', () => {
   it('is encoded once for all nodes that are asked the same', () => {
-    const encoder = new CallEncoder();
+    const memo = new CallMemo();
 
-    const first = encoder.encode('evalsha', 'hash', CALL);
+    const first = memo.encodeOnce('hash', CALL, encode);
     // Each node has its own operations, about the requests of all.
-    const second = encoder.encode(
-      'evalsha',
-      'hash',
-      CALL.map((operation) => ({ ...operation })),
-    );
+    const own = CALL.map((operation) => ({ ...operation }));
+    const second = memo.encodeOnce('hash', own, encode);
 
     expect(second).toBe(first);
   });
@@ -46,12 +48,12 @@ describe('a call', () => {
       [acquisition, extension, { ...release, isListening: true }],
     ],
   ])('is not that of the node before it with %s', (_what, script, call) => {
-    const encoder = new CallEncoder();
-    encoder.encode('evalsha', 'hash', CALL);
+    const memo = new CallMemo();
+    const before = memo.encodeOnce('hash', CALL, encode);
 
-    const encoded = encoder.encode('evalsha', script, call);
+    const encoded = memo.encodeOnce(script, call, encode);
 
-    expect(encoded).toEqual(new CallEncoder().encode('evalsha', script, call));
+    expect(encoded).not.toBe(before);
   });
 });
 
