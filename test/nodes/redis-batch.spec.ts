@@ -128,6 +128,8 @@ describe('the operations of one tick', () => {
     const node = await start(options);
     const others = testNodes([server.url], options);
     afterTest(() => others.close());
+    // A node that is reached anew subscribes anew, and hears nothing meanwhile.
+    await others.whenReady(5_000);
     const ear = await listen(others.node, prefixed, 'b');
     await Promise.all(requests.map((request) => acquire(node, request)));
 
