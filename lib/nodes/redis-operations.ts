@@ -22,14 +22,12 @@ local function acquire(first, count, owner, token, ttl)
   end
   if owned == count then return 'granted' end
   if isFenced then
-    local low = lowestRefused(last + 1, last + count)
+    local low = lowestRefused(first, last)
     local vote = refusal(token, low)
     if vote then return vote, low end
   end
   for i = first, last do redis.call('SET', KEYS[i], owner, 'PX', ttl) end
-  if isFenced then
-    for i = last + 1, last + count do redis.call('SET', KEYS[i], token, 'PX', retention) end
-  end
+  if isFenced then remember(alike(first, last, token)) end
   return 'granted'
 end
 `;
@@ -39,12 +37,10 @@ end
  * the same.
  */
 export const EXTEND = `
-local function restore(key, fence, owner, token, ttl)
-  local answer = redis.pcall('SET', key, owner, 'PX', ttl)
+local function restore(at, owner, token, ttl)
+  local answer = redis.pcall('SET', KEYS[at], owner, 'PX', ttl)
   if not isFenced or answer.err then return end
-  if tonumber(token) > tonumber(redis.call('GET', fence) or '0') then
-    redis.pcall('SET', fence, token, 'PX', retention)
-  end
+  if tonumber(token) > fencesOf(at, at)[1] then pcall(remember, {KEYS[at], token}) end
 end
 
 local function extend(first, count, owner, token, ttl)
@@ -57,7 +53,7 @@ local function extend(first, count, owner, token, ttl)
     local left = redis.call('PTTL', KEYS[i])
     if left == -2 then
       isWhole = false
-      restore(KEYS[i], KEYS[i + count], owner, token, ttl)
+      restore(i, owner, token, ttl)
     elseif left >= 0 and left < tonumber(ttl) then
       redis.call('PEXPIRE', KEYS[i], ttl)
     end
@@ -121,12 +117,9 @@ local function release(first, count, owner, token, wakes)
   local listeners = 0
   if deleted > 0 and wakes ~= '0' then listeners = wake(first, last, wakes) end
   if deleted == count or not isFenced then return 'done', listeners end
-  if now == 0 then readClock() end
   local proposed = tonumber(token)
-  if lowestRefused(last + 1, last + count) < proposed and proposed <= now + skew then
-    for i = last + 1, last + count do
-      redis.pcall('SET', KEYS[i], token, 'PX', retention)
-    end
+  if lowestRefused(first, last) < proposed and proposed <= now + skew then
+    pcall(remember, alike(first, last, token))
   end
   return 'done', listeners
 end

@@ -12,26 +12,30 @@
  * Needs of the batch script: what it answers with, `answer`, `step`, and the operations.
  */
 export const RUNS = `
+local function fail(places, problem)
+  areAlike = false
+  for _, place in ipairs(places) do answers[place] = {'error', messageOf(problem)} end
+end
+
 local function acquireRun(first, owners, tokens, ttl)
-  local call, max, low, records = redis.pcall, math.max, now - skew, {}
-  if isFenced then
-    for n = 1, #owners do records[n] = KEYS[first + 2 * n - 1] end
-    records = call('MGET', unpack(records))
-  end
+  local call, max, low, count = redis.pcall, math.max, now - skew, 0
+  local isKnown, fences, accepted, places = false, {}, {}, {}
+  if isFenced then isKnown, fences = pcall(fencesOf, first, first + #owners - 1) end
   for n, owner in ipairs(owners) do
-    local at, token, isFresh = first + (n - 1) * step, tokens[n], true
-    if isFenced then
-      local recorded = tonumber(records[n] == false and '0' or records[n])
-      isFresh = recorded and not refusal(token, max(low, recorded))
-    end
+    local at, token = first + n - 1, tokens[n]
+    local isFresh = not isFenced or isKnown and not refusal(token, max(low, fences[n]))
     local stored = isFresh and call('SET', KEYS[at], owner, 'PX', ttl, 'NX')
     if stored and stored.ok then
-      if isFenced then stored = call('SET', KEYS[at + 1], token, 'PX', retention) end
-      answer(stored.ok, stored.err or 'granted')
+      answer(true, 'granted')
+      count = count + 1
+      places[count], accepted[2 * count - 1], accepted[2 * count] = answered, KEYS[at], token
     else
       answer(pcall(acquire, at, 1, owner, token, ttl))
     end
   end
+  if not isFenced or count == 0 then return end
+  local isKept, problem = pcall(remember, accepted)
+  if not isKept then fail(places, problem) end
 end
 
 local function tellAll(keys, places, wakes)
@@ -47,7 +51,7 @@ end
 
 local function releaseRun(first, owners, tokens, wakes)
   local keys, deleted, places, count = {}, {}, {}, 0
-  for n = 1, #owners do keys[n] = KEYS[first + (n - 1) * step] end
+  for n = 1, #owners do keys[n] = KEYS[first + n - 1] end
   local holders = redis.pcall('MGET', unpack(keys))
   for n, key in ipairs(keys) do
     if holders[n] == owners[n] then
@@ -55,14 +59,13 @@ local function releaseRun(first, owners, tokens, wakes)
       count = count + 1
       deleted[count], places[count] = key, answered
     else
-      answer(pcall(release, first + (n - 1) * step, 1, owners[n], tokens[n], wakes))
+      answer(pcall(release, first + n - 1, 1, owners[n], tokens[n], wakes))
     end
   end
   if count == 0 then return end
   local outcome = redis.pcall('DEL', unpack(deleted))
   if type(outcome) == 'table' then
-    areAlike = false
-    for _, place in ipairs(places) do answers[place] = {'error', outcome.err} end
+    fail(places, outcome)
   elseif wakes ~= '0' then
     tellAll(deleted, places, wakes)
   end

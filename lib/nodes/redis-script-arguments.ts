@@ -17,11 +17,10 @@ export type BatchedOperation =
 /** The arguments of the script of one operation. */
 export function ownerArguments(operation: BatchedOperation): ScriptArguments {
   const { world, ownerId, resources, token } = operation.request;
-  const keys = certificateKeys(world);
+  const keys = sharedKeys(world);
   for (const resource of resources) keys.push(lockKey(world, resource));
-  if (!world.fencing) return [keys.length, ...keys, ownerId, figureOf(operation)];
-  for (const resource of resources) keys.push(fenceKey(world, resource));
-  return [keys.length, ...keys, ownerId, figureOf(operation), token];
+  const own = [keys.length, ...keys, ownerId, figureOf(operation)];
+  return world.fencing ? [...own, token] : own;
 }
 
 /** The arguments of `batch`, for operations of one world. */
@@ -29,7 +28,7 @@ export function batchArguments(
   world: World,
   operations: readonly BatchedOperation[],
 ): ScriptArguments {
-  const keys = certificateKeys(world);
+  const keys = sharedKeys(world);
   // A run of operations that are alike is one argument, and what they have in common is said once:
   // the client pays for each argument, more than for what it says.
   const runs: (string | number)[][] = [];
@@ -43,10 +42,8 @@ export function batchArguments(
       runs.push(words);
     }
     words.push(ownerId);
+    if (world.fencing) words.push(token);
     for (const resource of resources) keys.push(lockKey(world, resource));
-    if (!world.fencing) continue;
-    words.push(token);
-    for (const resource of resources) keys.push(fenceKey(world, resource));
   }
   return [keys.length, ...keys, ...runs.map((run) => run.join(' '))];
 }
@@ -98,12 +95,12 @@ function lockKey(world: World, resource: string): string {
   return world.keyPrefix + resource;
 }
 
-function fenceKey(world: World, resource: string): string {
-  return `${world.keyPrefix}redlock:fence:${resource}`;
-}
-
-function certificateKeys(world: World): string[] {
-  return world.quarantine === 0 ? [] : [certificateKey(world)];
+/** The keys before those of the locks: the certificate's, then the two of the fence records. */
+export function sharedKeys(world: World): string[] {
+  const { fencing, keyPrefix, quarantine } = world;
+  const certificates = quarantine === 0 ? [] : [certificateKey(world)];
+  const fences = fencing ? ['even', 'odd'].map((name) => `${keyPrefix}redlock:fences:${name}`) : [];
+  return [...certificates, ...fences];
 }
 
 function certificateKey({ keyPrefix }: World): string {

@@ -12,7 +12,9 @@ import { createHash } from 'node:crypto';
 
 import type { World } from '../core/lock-node.js';
 import { ACQUIRE, EXTEND, RELEASE, wakeUpsIn } from './redis-operations.js';
+import { fencesIn } from './redis-fences.js';
 import { RUNS } from './redis-runs.js';
+import { sharedKeys } from './redis-script-arguments.js';
 
 /** A script, and the name under which a server keeps it. */
 export interface RedisScript {
@@ -40,24 +42,16 @@ export interface RedisScripts {
  * each operation: its locks, and with fencing as many fence records. `lowestRefused`: the highest
  * token that is too small for all of these records.
  */
-const preamble = ({ clockSkewMax, fenceRetention, fencing }: World): string => `
-local isFenced, skew, retention = ${fencing}, ${clockSkewMax * 1_000}, '${fenceRetention}'
+const preamble = (world: World): string => `
+local isFenced, skew = ${world.fencing}, ${world.clockSkewMax * 1_000}
 local now = 0
 
 local function readClock()
+  if now > 0 then return end
   local time = redis.call('TIME')
   now = time[1] * 1000000 + time[2]
 end
-
-local function lowestRefused(first, last)
-  local low = now - skew
-  for i = first, last do
-    local recorded = tonumber(redis.call('GET', KEYS[i]) or '0')
-    if recorded > low then low = recorded end
-  end
-  return low
-end
-`;
+${world.fencing ? fencesIn(world) : ''}`;
 
 /**
  * The birth certificate, PROTOCOL.md section 9. Without quarantine all votes count.
@@ -117,10 +111,9 @@ end
  * Calls `operation` on all of KEYS. ARGV: owner, ttl, and with fencing the token. A release has in
  * place of the ttl '0' where it tells nobody, else what `wake` is told.
  */
-function one(operation: 'acquire' | 'extend' | 'release', { fencing, quarantine }: World): string {
-  const [before, step] = [quarantine === 0 ? 0 : 1, fencing ? 2 : 1];
-  const count = `(#KEYS - ${before}) / ${step}`;
-  return `${operation}(${before + 1}, ${count}, ARGV[1], ARGV[3], ARGV[2])`;
+function one(operation: 'acquire' | 'extend' | 'release', world: World): string {
+  const before = sharedKeys(world).length;
+  return `${operation}(${before + 1}, #KEYS - ${before}, ARGV[1], ARGV[3], ARGV[2])`;
 }
 
 /** Answers with the node's time where the vote is `granted`, else with vote, time and figure. */
@@ -135,27 +128,31 @@ return {vote, now, figure}`;
  * told; else with the time, and for each operation that was granted or done with a number, how many
  * a release told, else with its vote and a figure.
  */
-const batch = ({ fencing, quarantine }: World): string => `
+const batch = (world: World): string => `
 local operations = {acquire = acquire, extend = extend, release = release}
-local answers, answered, areAlike, step = {now}, 1, true, ${fencing ? 2 : 1}
+local answers, answered, areAlike = {now}, 1, true
+
+local function messageOf(problem)
+  return type(problem) == 'table' and problem.err or problem
+end
 
 local function answer(isDone, vote, figure)
   answered = answered + 1
   if isDone then
     vote, figure = counted(vote, figure)
   else
-    vote, figure = 'error', type(vote) == 'table' and vote.err or vote
+    vote, figure = 'error', messageOf(vote)
   end
   local isPlain = vote == 'granted' or vote == 'done'
   areAlike = areAlike and isPlain and figure == 0
   answers[answered] = isPlain and figure or {vote, figure}
 end
 ${RUNS}
-local first = ${quarantine === 0 ? 1 : 2}
+local first = ${sharedKeys(world).length + 1}
 for _, run in ipairs(ARGV) do
   local name, figure, locks, rest = string.match(run, '^(%a+) (%d+) (%d+) (.+)$')
   local count, owners, tokens, many = tonumber(locks), {}, {}, 0
-  for owner, token in string.gmatch(rest, '${fencing ? '(%S+) (%S+)' : '%S+'}') do
+  for owner, token in string.gmatch(rest, '${world.fencing ? '(%S+) (%S+)' : '%S+'}') do
     many = many + 1
     owners[many], tokens[many] = owner, token
   end
@@ -163,11 +160,11 @@ for _, run in ipairs(ARGV) do
     runs[name](first, owners, tokens, figure)
   else
     for n, owner in ipairs(owners) do
-      local at = first + (n - 1) * count * step
+      local at = first + (n - 1) * count
       answer(pcall(operations[name], at, count, owner, tokens[n], figure))
     end
   end
-  first = first + many * count * step
+  first = first + many * count
 end
 `;
 

@@ -202,5 +202,5 @@ const RECOVERY_MAX: Milliseconds = 6_000;
 const LAG_SHARE = 3;
 /** Some work without faults between two rounds. */
 const CALM: Milliseconds = 300;
-/** A fence record is kept for 5/3 of `ttlMax`, a lock for less. */
-const KEPT_MAX: Milliseconds = (TTL_MAX * 5) / 3 + 200;
+/** Fence records, kept for 3R, are the last to go: R is 5/3 of `ttlMax`. */
+const KEPT_MAX: Milliseconds = 5 * TTL_MAX + 200;

@@ -54,7 +54,7 @@ describe('a user without the right to MGET', () => {
     const requests = ['a', 'b', 'c', 'behind'].map((resource) =>
       requestFor({ world, resources: [resource] }),
     );
-    await client.set('many:redlock:fence:behind', (requests.at(-1)?.token ?? 0) + 1);
+    await client.hset('many:redlock:fences:even', 'many:behind', (requests.at(-1)?.token ?? 0) + 1);
     const acquire = requests.map((request) => ({ name: 'acquire', request }) as const);
     const release = requests.map(
       (request) =>
@@ -184,8 +184,11 @@ function errorCode(message: string): string {
   return `error ${/^[A-Z]+/.exec(message)?.[0]}`;
 }
 
-async function dataBelow(prefix: string): Promise<Record<string, unknown>> {
+async function dataBelow(prefix: string): Promise<unknown> {
   const keys = (await client.keys(`${prefix}*`)).filter((key) => !key.endsWith(':list')).sort();
-  const values = keys.length === 0 ? [] : await client.mget(keys);
-  return Object.fromEntries(keys.map((key, index) => [key.slice(prefix.length), values[index]]));
+  const values = keys.map((key) =>
+    key.includes(':fences:') ? client.hgetall(key) : client.get(key),
+  );
+  const data = (await Promise.all(values)).map((value, index) => [keys[index], value]);
+  return JSON.parse(JSON.stringify(data).replaceAll(prefix, '')) as unknown;
 }

@@ -62,7 +62,9 @@ export const mutantsOfNodes: readonly Mutant[] = [
   {
     name: 'no fence window below',
     rule: '8: low = max(now - S, …)',
-    patches: [script('let low = moment.now - world.clockSkewMax * 1_000;', 'let low = 0;')],
+    patches: [
+      script('Math.max(moment.now - world.clockSkewMax * 1_000, ...fences)', 'Math.max(...fences)'),
+    ],
   },
   {
     name: 'no fence window above',
@@ -99,14 +101,27 @@ export const mutantsOfNodes: readonly Mutant[] = [
   {
     name: 'no tombstone',
     rule: '8: release records P',
-    patches: [
-      script('if (this.#canStore(moment)) this.#record(world, resources, token, moment);', ''),
-    ],
+    patches: [script('{\n      this.#record(world, resources, token, moment);\n    }', '{\n    }')],
   },
   {
     name: 'fence record kept too briefly',
     rule: '8: R = 5S',
     patches: [core('options', 'fenceRetention: 5 * clockSkewMax', 'fenceRetention: 10')],
+  },
+  {
+    name: 'fence records of one period alone',
+    rule: '8: F_r is the higher of the two',
+    patches: [script('fenceHashes(world).map((hash)', 'fenceHashes(world).slice(0, 1).map((hash)')],
+  },
+  {
+    name: 'fence records of the period before emptied',
+    rule: '8: kept for R at least',
+    patches: [
+      script(
+        'this.data.delete(hash);',
+        'for (const each of fenceHashes(world)) this.data.delete(each);',
+      ),
+    ],
   },
   {
     name: 'no certificate',

@@ -190,7 +190,7 @@ class Comparison {
     const resources = RESOURCES.slice(first, first + random.integer(1, 2));
     const range = world.clockSkewMax * 1_000 * 1.4;
     const token = Math.floor(now + (random.next() * 2 - 1) * range);
-    const recorded = Number(this.#model.data.get(`redlock:fence:${resources[0]}`)?.value ?? 0);
+    const recorded = this.#model.fenceOf(world, resources[0] ?? '', this.#moment(now));
     return {
       world,
       resources,
@@ -247,10 +247,16 @@ class Comparison {
       return Math.abs(expiresAt - millisecond) <= this.#tolerance;
     };
     const real = entries.map(([key, value, left]) => {
-      return { key, value, expiresAt: left < 0 ? Infinity : millisecond + left };
+      return { key, value: readable(value), expiresAt: left < 0 ? Infinity : millisecond + left };
     });
     const live = [...this.#model.data].filter(([, { expiresAt }]) => expiresAt >= millisecond);
-    const model = live.map(([key, stored]) => ({ key, ...stored }));
+    const model = live.map(([key, { value, expiresAt }]) => {
+      return {
+        key,
+        value: readable(typeof value === 'string' ? value : [...value].flat()),
+        expiresAt,
+      };
+    });
     const compared = (stored: typeof real): typeof real =>
       stored.filter(({ key }) => !isNear(key)).sort((a, b) => (a.key < b.key ? -1 : 1));
     const [found, expected] = [compared(real), compared(model)];
@@ -265,14 +271,25 @@ class Comparison {
   }
 }
 
-type Entry = [key: string, value: string, left: number];
+/** Of a hash, the fields and their values in turn. */
+type Entry = [key: string, value: string | string[], left: number];
+
+// Redis has the fields of a hash in no order.
+function readable(value: Entry[1]): string {
+  if (typeof value === 'string') return value;
+  const fields = value.flatMap((name, index) =>
+    index % 2 === 0 ? [`${name}: ${value[index + 1]}`] : [],
+  );
+  return fields.sort().join(', ');
+}
 
 /** The time, and all keys with their values and what is left of them. */
 const LIST_ALL = `
 local time = redis.call('TIME')
 local all = {time[1] * 1000000 + time[2]}
 for _, key in ipairs(redis.call('KEYS', '*')) do
-  all[#all + 1] = {key, redis.call('GET', key), redis.call('PTTL', key)}
+  local read = redis.call('TYPE', key).ok == 'hash' and 'HGETALL' or 'GET'
+  all[#all + 1] = {key, redis.call(read, key), redis.call('PTTL', key)}
 end
 return all`;
 

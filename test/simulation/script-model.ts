@@ -12,10 +12,14 @@ import type {
 
 /** What a server holds under a key. */
 export interface StoredValue {
-  readonly value: string;
+  /** A string, or the fields of a hash: these are never changed, but replaced. */
+  readonly value: string | Fields;
   /** On the server's clock, in whole ms; Infinity without a ttl. Lives in this ms too. */
   readonly expiresAt: number;
 }
+
+/** The fields of a hash. */
+export type Fields = ReadonlyMap<string, string>;
 
 /** What a script finds on the server when it runs. */
 export interface ScriptMoment {
@@ -86,7 +90,7 @@ export class ScriptModel {
     if (deleted === resources.length || !world.fencing) return { vote: 'done', listeners };
     const low = this.#lowestRefused(world, resources, moment);
     if (token > low && token <= moment.now + world.clockSkewMax * 1_000) {
-      if (this.#canStore(moment)) this.#record(world, resources, token, moment);
+      this.#record(world, resources, token, moment);
     }
     return { vote: 'done', listeners };
   }
@@ -104,6 +108,13 @@ export class ScriptModel {
     this.#writeCertificate(world, certificate, moment);
     this.#writeRules(world, moment);
     return Math.ceil(certificate.uncounted / 1_000);
+  }
+
+  /** The highest token on record, or 0. */
+  fenceOf(world: World, resource: string, moment: ScriptMoment): number {
+    const key = lockKey(world, resource);
+    const fences = fenceHashes(world).map((hash) => this.#fieldsOf(hash, moment).get(key) ?? '0');
+    return Math.max(...fences.map(Number));
   }
 
   #acquire(request: OwnerRequest, moment: ScriptMoment): AcquireAnswer {
@@ -156,8 +167,8 @@ export class ScriptModel {
     if (!this.#canStore(moment)) return;
     this.#set(lockKey(world, resource), ownerId, ttl, moment);
     if (!world.fencing) return;
-    const recorded = Number(this.#get(fenceKey(world, resource), moment) ?? '0');
-    if (token > recorded) this.#record(world, [resource], token, moment);
+    const fence = this.fenceOf(world, resource, moment);
+    if (token > fence) this.#record(world, [resource], token, moment);
   }
 
   #readCertificate(world: World, moment: ScriptMoment): Certificate {
@@ -188,20 +199,43 @@ export class ScriptModel {
   }
 
   #lowestRefused(world: World, resources: readonly string[], moment: ScriptMoment): number {
-    let low = moment.now - world.clockSkewMax * 1_000;
-    for (const resource of resources) {
-      low = Math.max(low, Number(this.#get(fenceKey(world, resource), moment) ?? '0'));
-    }
-    return low;
+    const fences = resources.map((resource) => this.fenceOf(world, resource, moment));
+    return Math.max(moment.now - world.clockSkewMax * 1_000, ...fences);
   }
 
   #record(world: World, resources: readonly string[], token: number, moment: ScriptMoment): void {
-    for (const resource of resources) {
-      this.#set(fenceKey(world, resource), String(token), world.fenceRetention, moment);
+    const retention = world.fenceRetention * 1_000;
+    const period = Math.floor(moment.now / retention);
+    const hash = fenceHashes(world)[period % 2 === 0 ? 0 : 1];
+    const ends = (period + 2) * retention;
+    const known = Number(this.#fieldsOf(hash, moment).get('') ?? '0');
+    if (known <= moment.now) {
+      // Needs no memory, and counts as a write.
+      this.data.delete(hash);
+      this.#hasWritten = true;
     }
+    if (!this.#canStore(moment)) return;
+    const fields = new Map(this.#fieldsOf(hash, moment));
+    let ttl = this.#pttl(hash, moment);
+    if (known < ends || known > moment.now + 30_000_000) {
+      fields.set('', String(ends).padStart(65, '0'));
+      ttl = 3 * world.fenceRetention;
+    }
+    for (const resource of resources) fields.set(lockKey(world, resource), String(token));
+    this.#set(hash, fields, ttl, moment);
+  }
+
+  #fieldsOf(hash: string, moment: ScriptMoment): Fields {
+    const value = this.#read(hash, moment);
+    return value instanceof Map ? value : new Map();
   }
 
   #get(key: string, moment: ScriptMoment): string | null {
+    const value = this.#read(key, moment);
+    return typeof value === 'string' ? value : null;
+  }
+
+  #read(key: string, moment: ScriptMoment): StoredValue['value'] | null {
     const stored = this.data.get(key);
     if (stored === undefined) return null;
     if (millisecondOf(moment) <= stored.expiresAt) return stored.value;
@@ -217,7 +251,7 @@ export class ScriptModel {
     return !isFull || this.#hasWritten;
   }
 
-  #set(key: string, value: string, ttl: number, moment: ScriptMoment): void {
+  #set(key: string, value: StoredValue['value'], ttl: number, moment: ScriptMoment): void {
     this.#hasWritten = true;
     this.data.set(key, { value, expiresAt: millisecondOf(moment) + ttl });
   }
@@ -228,9 +262,9 @@ export function lockKey(world: World, resource: string): string {
   return world.keyPrefix + resource;
 }
 
-/** The key of a resource's fence record on a server. */
-export function fenceKey(world: World, resource: string): string {
-  return `${world.keyPrefix}redlock:fence:${resource}`;
+/** The keys of a server's fence records: those of the even periods, and those of the odd. */
+export function fenceHashes({ keyPrefix }: World): readonly [string, string] {
+  return [`${keyPrefix}redlock:fences:even`, `${keyPrefix}redlock:fences:odd`];
 }
 
 /** Where a server tells of a resource's releases. */

@@ -142,9 +142,9 @@ export class SimulatedServer {
     if (memory === 'kept') return;
     this.flush();
     if (memory === 'lost') return;
-    for (const [key, value] of this.#copy) {
-      this.model.data.set(key, value);
-      this.ghosts.add(value.value);
+    for (const [key, stored] of this.#copy) {
+      this.model.data.set(key, stored);
+      if (typeof stored.value === 'string') this.ghosts.add(stored.value);
     }
   }
 

@@ -12,7 +12,7 @@ export function checkLeftovers(universe: Universe, processes: readonly Simulated
     const { now } = server.moment();
     for (const resource of plan.resources) {
       const stored = server.model.data.get(resource);
-      if (stored === undefined || stored.expiresAt < now / 1_000) continue;
+      if (typeof stored?.value !== 'string' || stored.expiresAt < now / 1_000) continue;
       const left = stored.expiresAt - now / 1_000;
       // A clock that was set back lets a key live longer.
       if (left > plan.ttlMax * 1.34 && plan.guarantee === 'sound') {

@@ -1,0 +1,71 @@
+// Lua of the scripts of redis-scripts.ts: how a node remembers the tokens that it has accepted.
+import type { World } from '../core/lock-node.js';
+import { sharedKeys } from './redis-script-arguments.js';
+
+/**
+ * The fence records, PROTOCOL.md section 8: from a lock's key to its highest token, in one hash for
+ * the even periods of R on the node's clock and one for the odd. Both are read, and that of the
+ * present period is written: all records of a call by two commands and one.
+ * A field without a name says until when a hash is kept: to the end of the period after its own.
+ * Whoever finds it over empties the hash, so that a record is kept for R at least. A time that is
+ * far away is of a clock that was wrong. The field has so many digits that Redis makes the hash a
+ * table: of a short one, which is a list, it would go over all fields to find each. Where nobody
+ * comes again the ttl ends it.
+ * `fencesOf`: the highest token on record for each of these locks, or 0. `remember` is given keys
+ * and their tokens in turn. `alike`: such a list for the locks of one owner. Lua has no room for
+ * more than some thousand arguments, and an owner may have more locks: they go in parts.
+ */
+export const fencesIn = (world: World): string => {
+  const odd = sharedKeys(world).length;
+  const even = odd - 1;
+  const R = world.fenceRetention * 1_000;
+  return `
+local function fencesOf(first, last)
+  local fences = {}
+  for from = first, last, 1000 do
+    local to = math.min(from + 999, last)
+    local even = redis.call('HMGET', KEYS[${even}], unpack(KEYS, from, to))
+    local odd = redis.call('HMGET', KEYS[${odd}], unpack(KEYS, from, to))
+    for n = 1, #even do
+      local fence = 0 + (even[n] or odd[n] or 0)
+      fences[from - first + n] = even[n] and odd[n] and math.max(fence, odd[n]) or fence
+    end
+  end
+  return fences
+end
+
+local function lowestRefused(first, last)
+  readClock()
+  local low = now - skew
+  for _, fence in ipairs(fencesOf(first, last)) do low = math.max(low, fence) end
+  return low
+end
+
+local function alike(first, last, token)
+  local fences = {}
+  for i = first, last do
+    fences[#fences + 1] = KEYS[i]
+    fences[#fences + 1] = token
+  end
+  return fences
+end
+
+local function remember(fences)
+  readClock()
+  local period = math.floor(now / ${R})
+  local hash, ends = KEYS[${even} + period % 2], (period + 2) * ${R}
+  local known = tonumber(redis.call('HMGET', hash, '')[1] or 0)
+  if known <= now then redis.call('UNLINK', hash) end
+  if known < ends or known > now + ${KEPT_MAX} then
+    redis.call('HSET', hash, '', string.format('%065.0f', ends))
+    redis.call('PEXPIRE', hash, '${3 * world.fenceRetention}')
+  end
+  for from = 1, #fences, 2000 do
+    redis.call('HSET', hash, unpack(fences, from, math.min(from + 1999, #fences)))
+  end
+end
+`;
+};
+
+/** In µs: longer than any client has a hash kept, the longest R being 10 s. */
+const KEPT_MAX = 30_000_000;
