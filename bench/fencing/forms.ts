@@ -22,71 +22,72 @@ local KEYS, ARGV, redis, tonumber = KEYS, ARGV, redis, tonumber
 local skew, retention = ${SKEW * 1_000}, ${RETENTION}
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
+local low, high = now - skew, now + skew
 local answers, answered = {now}, 1
 
-local function answer(vote, figure)
-  answered = answered + 1
-  local isPlain = vote == 'granted' or vote == 'done'
-  answers[answered] = isPlain and 0 or {vote, figure}
-end
-
-local function refusal(token, low)
-  if token <= low then return 'stale' end
-  if token > math.max(now + skew, low + 1) then return 'ahead' end
+local function refusal(token, lowest)
+  if token <= lowest then return 'stale' end
+  if token > math.max(high, lowest + 1) then return 'ahead' end
 end
 `;
 
 const RUNS = `
-local function releaseRun(first, owners, tokens)
+local function releaseRun(first, many, words)
   local keys, channels, listed = {}, {}, {}
-  for n = 1, #owners do keys[n] = KEYS[first + (n - 1) * step] end
+  for n = 1, many do keys[n] = KEYS[first + (n - 1) * step] end
   local holders = redis.call('MGET', unpack(keys))
-  for n, key in ipairs(keys) do
-    local token = tokens[n]
-    if holders[n] ~= owners[n] then
+  for n = 1, many do
+    local key, token = keys[n], words[many + n]
+    if holders[n] ~= words[n] then
       bury(key, token)
     elseif let(key, token, first + (n - 1) * step) then
       listed[#listed + 1] = key
     end
-    channels[n] = 'redlock:wake:' .. key
-    answer('done')
+    answered = answered + 1
+    answers[answered] = 0
   end
   if #listed > 0 then redis.call('DEL', unpack(listed)) end
-  redis.call('PUBSUB', 'NUMSUB', unpack(channels))
+  redis.call('PUBSUB', 'NUMSUB', 'redlock:wake:')
+end
+
+local function wordsOf(text)
+  local find, sub, words, count, at = string.find, string.sub, {}, 0, 1
+  repeat
+    local gap = find(text, ' ', at, true) or 0
+    count = count + 1
+    words[count] = sub(text, at, gap - 1)
+    at = gap + 1
+  until gap == 0
+  return words, count
 end
 
 local runs, first = {acquire = acquireRun, release = releaseRun}, start
 for _, run in ipairs(ARGV) do
   local name, figure, rest = string.match(run, '^(%a+) (%d+) %d+ (.+)$')
-  local owners, tokens, many = {}, {}, 0
-  for owner, token in string.gmatch(rest, '(%S+) (%S+)') do
-    many = many + 1
-    owners[many], tokens[many] = owner, token
-  end
-  runs[name](first, owners, tokens, figure)
-  first = first + many * step
+  local words, count = wordsOf(rest)
+  runs[name](first, count / 2, words, figure)
+  first = first + count / 2 * step
 end
 `;
 
 // `low` of a lock is what its form says; `keep` remembers a token that was accepted.
 const ACQUIRE = `
-local function acquireRun(first, owners, tokens, ttl)
-  local found = redis.call('MGET', unpack(KEYS, first, first + #owners * step - 1))
+local function acquireRun(first, many, words, ttl)
+  local found = redis.call('MGET', unpack(KEYS, first, first + many * step - 1))
   local taken = {}
-  prepare(first, #owners)
-  for place, owner in ipairs(owners) do
+  for place = 1, many do
     local n = (place - 1) * step + 1
-    local key, holder, token = KEYS[first + n - 1], found[n], tonumber(tokens[place])
-    local low = math.max(now - skew, lowOf(key, found, n))
-    local vote = (isHolder(holder) or taken[key]) and 'taken' or refusal(token, low)
+    local key, token, lowest = KEYS[first + n - 1], 0 + words[many + place], lowOf(found, n)
+    if lowest < low then lowest = low end
+    local vote = (isHolder(found[n]) or taken[key]) and 'taken' or refusal(token, lowest)
     if not vote then
-      redis.call('SET', key, owner, 'PX', ttl)
+      redis.call('SET', key, words[place], 'PX', ttl)
       taken[key] = true
-      keep(key, tokens[place], token)
+      keep(first + n, words[many + place], token)
     end
-    answer(vote or 'granted', low)
+    answered = answered + 1
+    answers[answered] = vote and {vote, lowest} or 0
   end
-  settle()
 end
 `;
 
@@ -94,50 +95,11 @@ const HOLDER = `
 local function isHolder(holder) return holder end
 `;
 
-/** KEYS[1] and KEYS[2]: this generation's tokens and the one's before, by lock. */
-const BOOKS = `
-local step, start = 1, 3
-local young, old, records, size = {}, {}, {}, 0
-
-local function prepare(first, many)
-  local last = first + many - 1
-  young = redis.call('HMGET', KEYS[1], 'redlock:born', unpack(KEYS, first, last))
-  old = redis.call('HMGET', KEYS[2], unpack(KEYS, first, last))
-  records, size = {}, 0
-end
-
-local function lowOf(_, _, n) return tonumber(young[n + 1] or old[n] or '0') end
-
-local function keep(key, digits)
-  records[size + 1], records[size + 2] = key, digits
-  size = size + 2
-end
-
-local function turn(born)
-  local age = born and now - tonumber(born)
-  if age and age < retention * 1000 then return end
-  if age then
-    redis.call('UNLINK', KEYS[2])
-    redis.call('RENAME', KEYS[1], KEYS[2])
-  end
-  redis.call('HSET', KEYS[1], 'redlock:born', string.format('%080.0f', now))
-end
-
-local function settle()
-  if size == 0 then return end
-  turn(young[1])
-  redis.call('HSET', KEYS[1], unpack(records))
-end
-
-local function bury(key, digits)
-  young = redis.call('HMGET', KEYS[1], 'redlock:born', key)
-  local recorded = tonumber(young[2] or redis.call('HGET', KEYS[2], key) or '0')
-  if tonumber(digits) <= math.max(now - skew, recorded) then return end
-  if tonumber(digits) > now + skew then return end
-  records, size = {key, digits}, 2
-  settle()
-end
-
+const RECORDS = `
+local step, start = 2, 1
+local function lowOf(found, n) return 0 + (found[n + 1] or 0) end
+local function keep(at, digits) redis.call('SET', KEYS[at], digits, 'PX', retention) end
+local function bury() end
 local function let() return true end
 `;
 
@@ -153,8 +115,6 @@ if today ~= epoch then
   if today ~= epoch + 1 then old, before = math.max(old, current), 0 end
   current, epoch = 0, today
 end
-local function prepare() end
-local function settle() end
 local function keep(_, _, token) current = math.max(current, token) end
 local function bury(_, digits)
   if tonumber(digits) <= now + skew then keep(nil, nil, tonumber(digits)) end
@@ -169,9 +129,7 @@ return answers`;
 
 const RECORD = `
 local step, start = 2, 2
-local function lowOf(_, found, n)
-  return math.max(old, tonumber(found[n + 1] or '0'))
-end
+local function lowOf(found, n) return math.max(old, found[n + 1] or 0) end
 local function let(key, digits, at)
   if tonumber(digits) <= old then return true end
   redis.call('SET', KEYS[at + 1], digits, 'PX', 200)
@@ -183,7 +141,7 @@ const TOMBSTONE = `
 local step, start = 1, 2
 local function isTomb(holder) return holder and string.byte(holder) == 35 end
 local function isHolder(holder) return holder and not isTomb(holder) end
-local function lowOf(_, found, n)
+local function lowOf(found, n)
   local buried = isTomb(found[n]) and tonumber(string.sub(found[n], 2)) or 0
   return math.max(old, buried)
 end
@@ -217,17 +175,17 @@ export const forms: readonly Form[] = [
     hasRecords: false,
   },
   {
-    name: 'record per resource (section 8)',
+    name: 'two hashes (section 8)',
     script: libraryBatch(true),
-    isFenced: true,
-    shared: [],
-    hasRecords: true,
+    shared: ['redlock:fences:even', 'redlock:fences:odd'],
+    ...LOCKS,
   },
   {
-    name: 'two books',
-    script: WORLD + HOLDER + BOOKS + ACQUIRE + RUNS + 'return answers',
-    shared: ['redlock:young', 'redlock:old'],
+    name: 'key per resource',
+    script: `${WORLD}${HOLDER}${RECORDS}${ACQUIRE}${RUNS}return answers`,
+    shared: [],
     ...LOCKS,
+    hasRecords: true,
   },
   {
     name: 'lagged mark, early record',

@@ -73,17 +73,19 @@ export class ScriptNode {
   async #call(operations: readonly Operation[]): Promise<void> {
     const { isFenced, hasRecords, shared } = this.form;
     const keys = [...shared];
-    const runs: string[] = [];
-    let last = '';
+    const runs: { begin: string; owners: string[]; tokens: number[] }[] = [];
+    let run = { begin: '', owners: [] as string[], tokens: [] as number[] };
     for (const { name, owner, resource, token } of operations) {
-      if (name !== last) runs.push(`${name} ${name === 'acquire' ? TTL : 1} 1`);
-      last = name;
-      runs.push(`${runs.pop()} ${isFenced ? `${owner} ${token}` : owner}`);
+      const begin = `${name} ${name === 'acquire' ? TTL : 1} 1`;
+      if (begin !== run.begin) runs.push((run = { begin, owners: [], tokens: [] }));
+      run.owners.push(owner);
+      if (isFenced) run.tokens.push(token);
       keys.push(resource);
       if (hasRecords) keys.push(`redlock:fence:${resource}`);
     }
-    const reply = await this.client.evalsha(this.sha, keys.length, ...keys, ...runs);
-    this.#later(() => answer(operations, reply as unknown[]));
+    const texts = runs.map(({ begin, owners, tokens }) => [begin, ...owners, ...tokens].join(' '));
+    const reply = await this.client.evalsha(this.sha, keys.length, ...keys, ...texts);
+    this.#later(() => answer(operations, Array.isArray(reply) ? (reply as unknown[]) : [reply]));
   }
 
   #later(what: () => void): void {

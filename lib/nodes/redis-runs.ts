@@ -7,30 +7,32 @@
  * Anything else, and what MGET is needed for where it is denied, it leaves to the operation, which
  * looks again.
  * Where nobody is subscribed to the common channel, nobody waits for any of the resources.
- * Whether a lock is taken is not read: SET NX says so. Of a record, MGET says false where there is
- * none; nil means that it was denied, and nothing is known.
- * Needs of the batch script: what it answers with, `answer`, `step`, and the operations.
+ * Whether a lock is taken is not read: SET NX says so. A token that may be more than the clock
+ * allows is left to the operation, which knows that one more than the record is right.
+ * Needs of the batch script: the operations, and what it answers with.
  */
 export const RUNS = `
 local function fail(places, problem)
-  areAlike = false
-  for _, place in ipairs(places) do answers[place] = {'error', messageOf(problem)} end
+  for _, place in ipairs(places) do answers[place] = errorOf(problem) end
 end
 
-local function acquireRun(first, owners, tokens, ttl)
-  local call, max, low, count = redis.pcall, math.max, now - skew, 0
-  local isKnown, fences, accepted, places = false, {}, {}, {}
-  if isFenced then isKnown, fences = pcall(fencesOf, first, first + #owners - 1) end
-  for n, owner in ipairs(owners) do
-    local at, token = first + n - 1, tokens[n]
-    local isFresh = not isFenced or isKnown and not refusal(token, max(low, fences[n]))
-    local stored = isFresh and call('SET', KEYS[at], owner, 'PX', ttl, 'NX')
+local function acquireRun(first, many, words, ttl)
+  local call, low, high, granted, count = redis.pcall, now - skew, now + skew, entryOf('granted'), 0
+  local isKnown, fences, accepted, places = not isFenced, nil, {}, {}
+  if isFenced then isKnown, fences = pcall(fencesOf, first, first + many - 1) end
+  for n = 1, many do
+    local key, owner, token, isFresh = KEYS[first + n - 1], words[n], words[many + n], isKnown
+    if isFenced and isKnown then
+      local proposed = 0 + token
+      isFresh = proposed > low and proposed > fences[n] and proposed <= high
+    end
+    local stored = isFresh and call('SET', key, owner, 'PX', ttl, 'NX')
     if stored and stored.ok then
-      answer(true, 'granted')
-      count = count + 1
-      places[count], accepted[2 * count - 1], accepted[2 * count] = answered, KEYS[at], token
+      answered, count = answered + 1, count + 1
+      answers[answered], places[count] = granted, answered
+      accepted[2 * count - 1], accepted[2 * count] = key, token
     else
-      answer(pcall(acquire, at, 1, owner, token, ttl))
+      answer(pcall(acquire, first + n - 1, 1, owner, token, ttl))
     end
   end
   if not isFenced or count == 0 then return end
@@ -49,17 +51,16 @@ local function tellAll(keys, places, wakes)
   end
 end
 
-local function releaseRun(first, owners, tokens, wakes)
-  local keys, deleted, places, count = {}, {}, {}, 0
-  for n = 1, #owners do keys[n] = KEYS[first + n - 1] end
-  local holders = redis.pcall('MGET', unpack(keys))
-  for n, key in ipairs(keys) do
-    if holders[n] == owners[n] then
-      answer(true, 'done')
-      count = count + 1
-      deleted[count], places[count] = key, answered
+local function releaseRun(first, many, words, wakes)
+  local deleted, places, count = {}, {}, 0
+  local holders = redis.pcall('MGET', unpack(KEYS, first, first + many - 1))
+  for n = 1, many do
+    local at, owner = first + n - 1, words[n]
+    if holders[n] == owner then
+      answered, count = answered + 1, count + 1
+      answers[answered], deleted[count], places[count] = 0, KEYS[at], answered
     else
-      answer(pcall(release, first + n - 1, 1, owners[n], tokens[n], wakes))
+      answer(pcall(release, at, 1, owner, words[many + n], wakes))
     end
   end
   if count == 0 then return end

@@ -31,21 +31,23 @@ export function batchArguments(
   const keys = sharedKeys(world);
   // A run of operations that are alike is one argument, and what they have in common is said once:
   // the client pays for each argument, more than for what it says.
-  const runs: (string | number)[][] = [];
-  let words: (string | number)[] = [];
+  const runs: { begin: string; owners: string[]; tokens: number[] }[] = [];
+  let run = { begin: '', owners: [] as string[], tokens: [] as number[] };
   let first: BatchedOperation | null = null;
   for (const operation of operations) {
     const { ownerId, token, resources } = operation.request;
     if (first === null || !isAlike(first, operation)) {
       first = operation;
-      words = [operation.name, figureOf(operation), resources.length];
-      runs.push(words);
+      const begin = `${operation.name} ${figureOf(operation)} ${resources.length}`;
+      run = { begin, owners: [], tokens: [] };
+      runs.push(run);
     }
-    words.push(ownerId);
-    if (world.fencing) words.push(token);
+    run.owners.push(ownerId);
+    if (world.fencing) run.tokens.push(token);
     for (const resource of resources) keys.push(lockKey(world, resource));
   }
-  return [keys.length, ...keys, ...runs.map((run) => run.join(' '))];
+  const texts = runs.map(({ begin, owners, tokens }) => [begin, ...owners, ...tokens].join(' '));
+  return [keys.length, ...keys, ...texts];
 }
 
 /**

@@ -123,48 +123,58 @@ return {vote, now, figure}`;
 
 /**
  * ARGV: for each run of operations that are alike one text, with spaces between: its name, its ttl
- * (or what a release has there), the number of locks of each, and the owner of each, with fencing
- * followed by its token. Answers with the node's time where all were granted or done and nobody was
+ * (or what a release has there), the number of locks of each, and the owners, with fencing followed
+ * by as many tokens. Answers with the node's time where all were granted or done and nobody was
  * told; else with the time, and for each operation that was granted or done with a number, how many
  * a release told, else with its vote and a figure.
+ * `areAlike`: whether all that was answered so far is 0. `entryOf`: what is answered for a vote.
  */
 const batch = (world: World): string => `
 local operations = {acquire = acquire, extend = extend, release = release}
 local answers, answered, areAlike = {now}, 1, true
 
-local function messageOf(problem)
-  return type(problem) == 'table' and problem.err or problem
+local function entryOf(vote, figure)
+  vote, figure = counted(vote, figure)
+  local isPlain = vote == 'granted' or vote == 'done'
+  areAlike = areAlike and isPlain and figure == 0
+  return isPlain and figure or {vote, figure}
+end
+
+local function errorOf(problem)
+  areAlike = false
+  return {'error', type(problem) == 'table' and problem.err or problem}
 end
 
 local function answer(isDone, vote, figure)
   answered = answered + 1
-  if isDone then
-    vote, figure = counted(vote, figure)
-  else
-    vote, figure = 'error', messageOf(vote)
-  end
-  local isPlain = vote == 'granted' or vote == 'done'
-  areAlike = areAlike and isPlain and figure == 0
-  answers[answered] = isPlain and figure or {vote, figure}
+  answers[answered] = isDone and entryOf(vote, figure) or errorOf(vote)
+end
+
+local function wordsOf(text)
+  local find, sub, words, count, at = string.find, string.sub, {}, 0, 1
+  repeat
+    local gap = find(text, ' ', at, true) or 0
+    count = count + 1
+    words[count] = sub(text, at, gap - 1)
+    at = gap + 1
+  until gap == 0
+  return words, count
 end
 ${RUNS}
 local first = ${sharedKeys(world).length + 1}
 for _, run in ipairs(ARGV) do
   local name, figure, locks, rest = string.match(run, '^(%a+) (%d+) (%d+) (.+)$')
-  local count, owners, tokens, many = tonumber(locks), {}, {}, 0
-  for owner, token in string.gmatch(rest, '${world.fencing ? '(%S+) (%S+)' : '%S+'}') do
-    many = many + 1
-    owners[many], tokens[many] = owner, token
-  end
-  if runs[name] and count == 1 and many > 1 then
-    runs[name](first, owners, tokens, figure)
+  local words, count = wordsOf(rest)
+  local each, many = tonumber(locks), count${world.fencing ? ' / 2' : ''}
+  if runs[name] and each == 1 and many > 1 then
+    runs[name](first, many, words, figure)
   else
-    for n, owner in ipairs(owners) do
-      local at = first + (n - 1) * count
-      answer(pcall(operations[name], at, count, owner, tokens[n], figure))
+    for n = 1, many do
+      local at = first + (n - 1) * each
+      answer(pcall(operations[name], at, each, words[n], words[many + n], figure))
     end
   end
-  first = first + many * count
+  first = first + many * each
 end
 `;
 
