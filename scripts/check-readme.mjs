@@ -19,7 +19,7 @@ const [module, service] = [...readme.matchAll(/```ts\n([\s\S]*?)```/g)].map(([, 
 
 const main = `
 import 'reflect-metadata';
-import { deepEqual, equal } from 'node:assert/strict';
+import { deepEqual, equal, ok } from 'node:assert/strict';
 import { setTimeout } from 'node:timers/promises';
 import { Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
@@ -50,7 +50,10 @@ const reservation = inventory.reserve('apple', 2).then(() => { isReserved = true
 await setTimeout(500);
 equal(isReserved, false, 'reserve() ran while another replica held its resource');
 const { nodes } = await replica.get(RedlockService).inspect('sku:apple');
-deepEqual(nodes.map(({ state, ownerId }) => [state, ownerId]), Array(3).fill(['held', held.ownerId]));
+// A node that was still busy with the release before it may be without: a majority is enough.
+const owners = nodes.map(({ ownerId }) => ownerId).filter((ownerId) => ownerId !== null);
+deepEqual(new Set(owners), new Set([held.ownerId]));
+ok(owners.length >= 2, 'fewer than two nodes hold the lock');
 await held.release();
 await reservation;
 await Promise.all([replica.close(), other.close()]);
