@@ -20,7 +20,7 @@ export interface World {
   readonly fencing: boolean;
   /** S: how far the clocks of nodes may differ, and step back; whole ms. */
   readonly clockSkewMax: Milliseconds;
-  /** R: how long a node remembers the highest token of a resource; whole ms. */
+  /** R: how long a node remembers the highest token of a resource at least; whole ms. */
   readonly fenceRetention: Milliseconds;
   /** M: how long a restarted node's votes do not count; whole ms; 0 turns quarantine off. */
   readonly quarantine: Milliseconds;
