@@ -1,7 +1,7 @@
 // Ways for a node to remember tokens, as batch scripts: what docs/FENCING-COSTS.md compares.
 // Prototypes. They take runs of acquisitions and releases of one lock each, without quarantine.
 import { resolveOptions } from '../../lib/core/options.js';
-import { scriptsOf } from '../../lib/nodes/redis-scripts.js';
+import { scriptsOf, WORDS_OF } from '../../lib/nodes/redis-scripts.js';
 
 /** What a node is called with for each lock: its key, and its fence record where there is one. */
 export interface Form {
@@ -50,17 +50,7 @@ local function releaseRun(first, many, words)
   redis.call('PUBSUB', 'NUMSUB', 'redlock:wake:')
 end
 
-local function wordsOf(text)
-  local find, sub, words, count, at = string.find, string.sub, {}, 0, 1
-  repeat
-    local gap = find(text, ' ', at, true) or 0
-    count = count + 1
-    words[count] = sub(text, at, gap - 1)
-    at = gap + 1
-  until gap == 0
-  return words, count
-end
-
+${WORDS_OF}
 local runs, first = {acquire = acquireRun, release = releaseRun}, start
 for _, run in ipairs(ARGV) do
   local name, figure, rest = string.match(run, '^(%a+) (%d+) %d+ (.+)$')

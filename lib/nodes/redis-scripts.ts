@@ -121,6 +121,20 @@ const ANSWER_ONE = `
 if vote == 'granted' then return now end
 return {vote, now, figure}`;
 
+/** `wordsOf`: what stands between the spaces of a text, and how many those are. */
+export const WORDS_OF = `
+local function wordsOf(text)
+  local find, sub, words, count, at = string.find, string.sub, {}, 0, 1
+  repeat
+    local gap = find(text, ' ', at, true) or 0
+    count = count + 1
+    words[count] = sub(text, at, gap - 1)
+    at = gap + 1
+  until gap == 0
+  return words, count
+end
+`;
+
 /**
  * ARGV: for each run of operations that are alike one text, with spaces between: its name, its ttl
  * (or what a release has there), the number of locks of each, and the owners, with fencing followed
@@ -150,17 +164,7 @@ local function answer(isDone, vote, figure)
   answers[answered] = isDone and entryOf(vote, figure) or errorOf(vote)
 end
 
-local function wordsOf(text)
-  local find, sub, words, count, at = string.find, string.sub, {}, 0, 1
-  repeat
-    local gap = find(text, ' ', at, true) or 0
-    count = count + 1
-    words[count] = sub(text, at, gap - 1)
-    at = gap + 1
-  until gap == 0
-  return words, count
-end
-${RUNS}
+${WORDS_OF}${RUNS}
 local first = ${sharedKeys(world).length + 1}
 for _, run in ipairs(ARGV) do
   local name, figure, locks, rest = string.match(run, '^(%a+) (%d+) (%d+) (.+)$')
