@@ -194,12 +194,18 @@ function errorCode(message: string): string {
   return `error ${/^[A-Z]+/.exec(message)?.[0]}`;
 }
 
-async function dataBelow(prefix: string): Promise<unknown> {
-  const isCompared = (key: string): boolean => !/:(list|redlock:node)$/.test(key);
-  const keys = (await client.keys(`${prefix}*`)).filter(isCompared).sort();
-  const values = keys.map((key) =>
-    key.includes(':fences:') ? client.hgetall(key) : client.get(key),
+// A period may begin between the one and the many: which hash has a record is not compared.
+async function dataBelow(prefix: string): Promise<Record<string, unknown>> {
+  const isLock = (key: string): boolean => !/:list$|:redlock:/.test(key);
+  const keys = (await client.keys(`${prefix}*`)).filter(isLock).sort();
+  const owners = await Promise.all(keys.map(async (key) => [key, await client.get(key)]));
+  const [even = {}, odd = {}] = await Promise.all(
+    ['even', 'odd'].map((name) => client.hgetall(`${prefix}redlock:fences:${name}`)),
   );
-  const data = (await Promise.all(values)).map((value, index) => [keys[index], value]);
-  return JSON.parse(JSON.stringify(data).replaceAll(prefix, '')) as unknown;
+  const recorded = Object.keys({ ...even, ...odd }).filter((key) => key !== '');
+  const fences = recorded
+    .sort()
+    .map((key) => [`fence of ${key}`, Math.max(Number(even[key] ?? 0), Number(odd[key] ?? 0))]);
+  const data = JSON.stringify([...owners, ...fences]).replaceAll(prefix, '');
+  return Object.fromEntries(JSON.parse(data) as [string, unknown][]);
 }
