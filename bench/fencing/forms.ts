@@ -1,25 +1,44 @@
 // Ways for a node to remember tokens, as batch scripts: what docs/FENCING-COSTS.md compares.
-// Prototypes. They take runs of acquisitions and releases of one lock each, without quarantine.
+// What section 8 of PROTOCOL.md says or said is the library's own script. The marks are prototypes:
+// they take runs of acquisitions and releases of one lock each, without quarantine.
+import type { World } from '../../lib/core/lock-node.js';
 import { resolveOptions } from '../../lib/core/options.js';
+import { fencesIn } from '../../lib/nodes/redis-fences.js';
+import { sharedKeys } from '../../lib/nodes/redis-script-arguments.js';
 import { scriptsOf, WORDS_OF } from '../../lib/nodes/redis-scripts.js';
 
-/** What a node is called with for each lock: its key, and its fence record where there is one. */
+/** What a node is called with for each lock: its key, and its early record where there is one. */
 export interface Form {
   readonly name: string;
   readonly script: string;
-  readonly isFenced: boolean;
+  readonly world: World;
   /** Keys before those of the locks. */
   readonly shared: readonly string[];
-  readonly hasRecords: boolean;
+  readonly hasEarlyRecords: boolean;
 }
 
-/** S, in ms: the library's, as is R. */
-export const SKEW = 2_000;
-const RETENTION = 10_000;
+const fenced = worldWith(true);
+const unfenced = worldWith(false);
 
-const WORLD = `
+/** Replaces two functions of the library: each record is a key, under a ttl of R. */
+const KEY_PER_RESOURCE = `
+fencesOf = function(first, last)
+  local records = {}
+  for i = first, last do records[#records + 1] = 'redlock:fence:' .. KEYS[i] end
+  local fences = redis.call('MGET', unpack(records))
+  for n = 1, #fences do fences[n] = 0 + (fences[n] or 0) end
+  return fences
+end
+remember = function(fields)
+  for n = 1, #fields, 2 do
+    redis.call('SET', 'redlock:fence:' .. fields[n], fields[n + 1], 'PX', ${fenced.fenceRetention})
+  end
+end
+`;
+
+const BEGIN = `
 local KEYS, ARGV, redis, tonumber = KEYS, ARGV, redis, tonumber
-local skew, retention = ${SKEW * 1_000}, ${RETENTION}
+local skew = ${fenced.clockSkewMax * 1_000}
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local low, high = now - skew, now + skew
@@ -33,7 +52,7 @@ end
 
 const RUNS = `
 local function releaseRun(first, many, words)
-  local keys, channels, listed = {}, {}, {}
+  local keys, listed = {}, {}
   for n = 1, many do keys[n] = KEYS[first + (n - 1) * step] end
   local holders = redis.call('MGET', unpack(keys))
   for n = 1, many do
@@ -54,9 +73,9 @@ ${WORDS_OF}
 local runs, first = {acquire = acquireRun, release = releaseRun}, start
 for _, run in ipairs(ARGV) do
   local name, figure, rest = string.match(run, '^(%a+) (%d+) %d+ (.+)$')
-  local words, count = wordsOf(rest)
-  runs[name](first, count / 2, words, figure)
-  first = first + count / 2 * step
+  local words = wordsOf(rest)
+  runs[name](first, #words / 2, words, figure)
+  first = first + #words / 2 * step
 end
 `;
 
@@ -85,14 +104,6 @@ const HOLDER = `
 local function isHolder(holder) return holder end
 `;
 
-const RECORDS = `
-local step, start = 2, 1
-local function lowOf(found, n) return 0 + (found[n + 1] or 0) end
-local function keep(at, digits) redis.call('SET', KEYS[at], digits, 'PX', retention) end
-local function bury() end
-local function let() return true end
-`;
-
 /** KEYS[1]: the highest token of long ago, of the epoch before, of this one, and its number. */
 const MARK = `
 local mark = redis.call('GET', KEYS[1]) or ''
@@ -117,7 +128,7 @@ if current > 0 then
 end
 return answers`;
 
-const RECORD = `
+const EARLY_RECORD = `
 local step, start = 2, 2
 local function lowOf(found, n) return math.max(old, found[n + 1] or 0) end
 local function let(key, digits, at)
@@ -148,52 +159,44 @@ local function lowOf() return math.max(old, before, current) end
 local function let() return true end
 `;
 
-const LOCKS = { isFenced: true, hasRecords: false } as const;
-
-function libraryBatch(fencing: boolean): string {
-  const { world } = resolveOptions({ fencing, quarantine: false }, 3);
-  return scriptsOf(world, false).batch.text;
-}
+const mark = { world: fenced, shared: ['redlock:mark'], hasEarlyRecords: false } as const;
 
 /** In the order of the tables. */
 export const forms: readonly Form[] = [
+  libraryForm('no fencing', unfenced),
+  libraryForm('two hashes (section 8)', fenced),
+  libraryForm('key per resource', fenced, KEY_PER_RESOURCE),
   {
-    name: 'no fencing',
-    script: libraryBatch(false),
-    isFenced: false,
-    shared: [],
-    hasRecords: false,
-  },
-  {
-    name: 'two hashes (section 8)',
-    script: libraryBatch(true),
-    shared: ['redlock:fences:even', 'redlock:fences:odd'],
-    ...LOCKS,
-  },
-  {
-    name: 'key per resource',
-    script: `${WORLD}${HOLDER}${RECORDS}${ACQUIRE}${RUNS}return answers`,
-    shared: [],
-    ...LOCKS,
-    hasRecords: true,
-  },
-  {
+    ...mark,
     name: 'lagged mark, early record',
-    script: WORLD + HOLDER + MARK + RECORD + ACQUIRE + RUNS + WRITE_MARK,
-    shared: ['redlock:mark'],
-    ...LOCKS,
-    hasRecords: true,
+    script: BEGIN + HOLDER + MARK + EARLY_RECORD + ACQUIRE + RUNS + WRITE_MARK,
+    hasEarlyRecords: true,
   },
   {
+    ...mark,
     name: 'lagged mark, tombstone',
-    script: WORLD + MARK + TOMBSTONE + ACQUIRE + RUNS + WRITE_MARK,
-    shared: ['redlock:mark'],
-    ...LOCKS,
+    script: BEGIN + MARK + TOMBSTONE + ACQUIRE + RUNS + WRITE_MARK,
   },
   {
+    ...mark,
     name: 'one mark without lag',
-    script: WORLD + HOLDER + MARK + WATERMARK + ACQUIRE + RUNS + WRITE_MARK,
-    shared: ['redlock:mark'],
-    ...LOCKS,
+    script: BEGIN + HOLDER + MARK + WATERMARK + ACQUIRE + RUNS + WRITE_MARK,
   },
 ];
+
+function worldWith(fencing: boolean): World {
+  return resolveOptions({ fencing, quarantine: false }, 3).world;
+}
+
+/** `instead` comes after the library's functions of the fence records. */
+function libraryForm(name: string, world: World, instead = ''): Form {
+  const script = scriptsOf(world, false).batch.text;
+  const own = fencesIn(fenced);
+  return {
+    name,
+    script: script.replace(own, () => own + instead),
+    world,
+    shared: sharedKeys(world),
+    hasEarlyRecords: false,
+  };
+}

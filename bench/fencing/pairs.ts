@@ -2,7 +2,7 @@
 import { pause } from '../measure/pause.js';
 import { RedisMeter } from '../measure/redis-meter.js';
 import { connectNodes, forgetAll, QUORUM, type Operation, type ScriptNode } from './script-node.js';
-import { SKEW, type Form } from './forms.js';
+import type { Form } from './forms.js';
 
 /** Of one round. */
 export interface Cost {
@@ -90,7 +90,7 @@ function askQuorum(
   return new Promise((resolve, reject) => {
     let count = 0;
     const onAnswer = (vote: string): void => {
-      if (vote !== expected) reject(new Error(`${operation.name}: ${vote} within ${SKEW} ms`));
+      if (vote !== expected) reject(new Error(`${operation.name}: ${vote}`));
       count += 1;
       if (count === quorum) resolve();
     };

@@ -59,12 +59,12 @@ async function compareShares(
   console.log(`| | aim | ${classes.map(({ name }) => name).join(' | ')} |`);
   console.log(`|---|---|${classes.map(() => '---|').join('')}`);
   for (const form of forms) {
-    const aims: readonly Aim[] = form.isFenced ? ['sent', 'arrival'] : ['sent'];
+    const aims: readonly Aim[] = form.world.fencing ? ['sent', 'arrival'] : ['sent'];
     for (const aim of aims) {
       const shares = await measureShares(urls, form, aim, classes, 2 * seconds);
       const cells = shares.map(({ acquisitions, attempts, leads, stale }) => {
         const rate = Math.round(acquisitions / (2 * seconds));
-        const lead = form.isFenced ? `; ${Math.round(figureOf(leads).max)}` : '';
+        const lead = form.world.fencing ? `; ${Math.round(figureOf(leads).max)}` : '';
         return `${rate} (${Math.round((100 * stale) / attempts)}${lead})`;
       });
       console.log(`| ${form.name} | ${aim} | ${cells.join(' | ')} |`);

@@ -1,6 +1,8 @@
 // A client's way to one server: what a tick asks goes as calls of at most 128 operations.
 import { Redis } from 'ioredis';
 
+import type { World } from '../../lib/core/lock-node.js';
+import { batchArguments, type BatchedOperation } from '../../lib/nodes/redis-script-arguments.js';
 import { pause } from '../measure/pause.js';
 import type { Form } from './forms.js';
 
@@ -17,7 +19,7 @@ export interface Operation {
 
 /** Of three servers. */
 export const QUORUM = 2;
-const TTL = '10000';
+const TTL = 10_000;
 const BATCH_MAX = 128;
 
 /** A node for each server. `delay` is that of each direction, in ms. */
@@ -71,19 +73,15 @@ export class ScriptNode {
   }
 
   async #call(operations: readonly Operation[]): Promise<void> {
-    const { isFenced, hasRecords, shared } = this.form;
+    const { hasEarlyRecords, shared, world } = this.form;
     const keys = [...shared];
-    const runs: { begin: string; owners: string[]; tokens: number[] }[] = [];
-    let run = { begin: '', owners: [] as string[], tokens: [] as number[] };
-    for (const { name, owner, resource, token } of operations) {
-      const begin = `${name} ${name === 'acquire' ? TTL : 1} 1`;
-      if (begin !== run.begin) runs.push((run = { begin, owners: [], tokens: [] }));
-      run.owners.push(owner);
-      if (isFenced) run.tokens.push(token);
+    for (const { resource } of operations) {
       keys.push(resource);
-      if (hasRecords) keys.push(`redlock:fence:${resource}`);
+      if (hasEarlyRecords) keys.push(`redlock:fence:${resource}`);
     }
-    const texts = runs.map(({ begin, owners, tokens }) => [begin, ...owners, ...tokens].join(' '));
+    const asked = operations.map((operation) => batched(operation, world));
+    const [keyCount = 0, ...rest] = batchArguments(world, asked);
+    const texts = rest.slice(Number(keyCount));
     const reply = await this.client.evalsha(this.sha, keys.length, ...keys, ...texts);
     this.#later(() => answer(operations, Array.isArray(reply) ? (reply as unknown[]) : [reply]));
   }
@@ -92,6 +90,13 @@ export class ScriptNode {
     if (this.delay === 0) what();
     else setTimeout(what, this.delay);
   }
+}
+
+function batched({ name, owner, resource, token }: Operation, world: World): BatchedOperation {
+  const request = { world, ownerId: owner, resources: [resource], token, ttl: TTL };
+  return name === 'acquire'
+    ? { name, request }
+    : { name, request: { ...request, wakes: true }, isListening: false };
 }
 
 function answer(operations: readonly Operation[], [now, ...answers]: readonly unknown[]): void {

@@ -12,8 +12,8 @@ import { sharedKeys } from './redis-script-arguments.js';
  * table: of a short one, which is a list, it would go over all fields to find each. Where nobody
  * comes again the ttl ends it.
  * `fencesOf`: the highest token on record for each of these locks, or 0. `remember` is given keys
- * and their tokens in turn. `alike`: such a list for the locks of one owner. Lua has no room for
- * more than some thousand arguments, and an owner may have more locks: they go in parts.
+ * and their tokens in turn; `fieldsWith` is such a list for the locks of one owner. Lua has no room
+ * for more than some thousand arguments, and an owner may have more locks: they go in parts.
  */
 export const fencesIn = (world: World): string => {
   const odd = sharedKeys(world).length;
@@ -21,14 +21,13 @@ export const fencesIn = (world: World): string => {
   const R = world.fenceRetention * 1_000;
   return `
 local function fencesOf(first, last)
-  local fences = {}
+  local max, fences = math.max, {}
   for from = first, last, 1000 do
     local to = math.min(from + 999, last)
     local even = redis.call('HMGET', KEYS[${even}], unpack(KEYS, from, to))
     local odd = redis.call('HMGET', KEYS[${odd}], unpack(KEYS, from, to))
     for n = 1, #even do
-      local fence = 0 + (even[n] or odd[n] or 0)
-      fences[from - first + n] = even[n] and odd[n] and math.max(fence, odd[n]) or fence
+      fences[from - first + n] = max(even[n] or 0, odd[n] or 0)
     end
   end
   return fences
@@ -41,16 +40,16 @@ local function lowestRefused(first, last)
   return low
 end
 
-local function alike(first, last, token)
-  local fences = {}
+local function fieldsWith(first, last, token)
+  local fields = {}
   for i = first, last do
-    fences[#fences + 1] = KEYS[i]
-    fences[#fences + 1] = token
+    fields[#fields + 1] = KEYS[i]
+    fields[#fields + 1] = token
   end
-  return fences
+  return fields
 end
 
-local function remember(fences)
+local function remember(fields)
   readClock()
   local period = math.floor(now / ${R})
   local hash, ends = KEYS[${even} + period % 2], (period + 2) * ${R}
@@ -60,8 +59,8 @@ local function remember(fences)
     redis.call('HSET', hash, '', string.format('%065.0f', ends))
     redis.call('PEXPIRE', hash, '${3 * world.fenceRetention}')
   end
-  for from = 1, #fences, 2000 do
-    redis.call('HSET', hash, unpack(fences, from, math.min(from + 1999, #fences)))
+  for from = 1, #fields, 2000 do
+    redis.call('HSET', hash, unpack(fields, from, math.min(from + 1999, #fields)))
   end
 end
 `;

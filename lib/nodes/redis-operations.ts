@@ -1,6 +1,7 @@
 // Lua of the scripts of redis-scripts.ts: what a node does for one owner. Each operation is a
 // function over a slice of KEYS, so that a script may run one of them or many in a loop. They go by
-// what every script begins with: `now`, `readClock`, `lowestRefused` and the world's numbers.
+// what every script begins with: the world's numbers, `now`, `readClock`, and with fencing
+// `fencesOf`, `lowestRefused`, `fieldsWith` and `remember` of redis-fences.ts.
 import type { World } from '../core/lock-node.js';
 
 export const ACQUIRE = `
@@ -27,7 +28,7 @@ local function acquire(first, count, owner, token, ttl)
     if vote then return vote, low end
   end
   for i = first, last do redis.call('SET', KEYS[i], owner, 'PX', ttl) end
-  if isFenced then remember(alike(first, last, token)) end
+  if isFenced then remember(fieldsWith(first, last, token)) end
   return 'granted'
 end
 `;
@@ -119,7 +120,7 @@ local function release(first, count, owner, token, wakes)
   if deleted == count or not isFenced then return 'done', listeners end
   local proposed = tonumber(token)
   if lowestRefused(first, last) < proposed and proposed <= now + skew then
-    pcall(remember, alike(first, last, token))
+    pcall(remember, fieldsWith(first, last, token))
   end
   return 'done', listeners
 end

@@ -19,8 +19,10 @@ export function ownerArguments(operation: BatchedOperation): ScriptArguments {
   const { world, ownerId, resources, token } = operation.request;
   const keys = sharedKeys(world);
   for (const resource of resources) keys.push(lockKey(world, resource));
-  const own = [keys.length, ...keys, ownerId, figureOf(operation)];
-  return world.fencing ? [...own, token] : own;
+  const own = world.fencing
+    ? [ownerId, figureOf(operation), token]
+    : [ownerId, figureOf(operation)];
+  return [keys.length, ...keys, ...own];
 }
 
 /** The arguments of `batch`, for operations of one world. */
@@ -29,25 +31,35 @@ export function batchArguments(
   operations: readonly BatchedOperation[],
 ): ScriptArguments {
   const keys = sharedKeys(world);
-  // A run of operations that are alike is one argument, and what they have in common is said once:
-  // the client pays for each argument, more than for what it says.
-  const runs: { begin: string; owners: string[]; tokens: number[] }[] = [];
-  let run = { begin: '', owners: [] as string[], tokens: [] as number[] };
-  let first: BatchedOperation | null = null;
+  const runs: Run[] = [];
   for (const operation of operations) {
     const { ownerId, token, resources } = operation.request;
-    if (first === null || !isAlike(first, operation)) {
-      first = operation;
-      const begin = `${operation.name} ${figureOf(operation)} ${resources.length}`;
-      run = { begin, owners: [], tokens: [] };
+    let run = runs.at(-1);
+    if (run === undefined || !isAlike(run.first, operation)) {
+      run = { first: operation, owners: [], tokens: [] };
       runs.push(run);
     }
     run.owners.push(ownerId);
     if (world.fencing) run.tokens.push(token);
     for (const resource of resources) keys.push(lockKey(world, resource));
   }
-  const texts = runs.map(({ begin, owners, tokens }) => [begin, ...owners, ...tokens].join(' '));
-  return [keys.length, ...keys, ...texts];
+  return [keys.length, ...keys, ...runs.map(textOf)];
+}
+
+/**
+ * Operations that are alike, one after the other. They are one argument, and what they have in
+ * common is said once: the client pays for each argument, more than for what it says.
+ */
+interface Run {
+  readonly first: BatchedOperation;
+  readonly owners: string[];
+  /** As many as owners with fencing, none without. */
+  readonly tokens: number[];
+}
+
+function textOf({ first, owners, tokens }: Run): string {
+  const { name, request } = first;
+  return [name, figureOf(first), request.resources.length, ...owners, ...tokens].join(' ');
 }
 
 /**
@@ -100,9 +112,9 @@ function lockKey(world: World, resource: string): string {
 /** The keys before those of the locks: the certificate's, then the two of the fence records. */
 export function sharedKeys(world: World): string[] {
   const { fencing, keyPrefix, quarantine } = world;
-  const certificates = quarantine === 0 ? [] : [certificateKey(world)];
-  const fences = fencing ? ['even', 'odd'].map((name) => `${keyPrefix}redlock:fences:${name}`) : [];
-  return [...certificates, ...fences];
+  const keys = quarantine === 0 ? [] : [certificateKey(world)];
+  if (fencing) keys.push(`${keyPrefix}redlock:fences:even`, `${keyPrefix}redlock:fences:odd`);
+  return keys;
 }
 
 function certificateKey({ keyPrefix }: World): string {

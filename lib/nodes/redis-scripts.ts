@@ -37,10 +37,9 @@ export interface RedisScripts {
 }
 
 /**
- * What every script begins with: the world's numbers, and the node's time for who asks for it.
- * `skew`: S in µs; `retention`: R in ms. KEYS: with quarantine the certificate, then the keys of
- * each operation: its locks, and with fencing as many fence records. `lowestRefused`: the highest
- * token that is too small for all of these records.
+ * What every script begins with: whether this world fences, S in µs (`skew`), and the node's time
+ * in µs, once `readClock` was called. All of a call is judged at one moment, so it reads once.
+ * KEYS: with quarantine the certificate, with fencing the two hashes of records, then the locks.
  */
 const preamble = (world: World): string => `
 local isFenced, skew = ${world.fencing}, ${world.clockSkewMax * 1_000}
@@ -121,7 +120,7 @@ const ANSWER_ONE = `
 if vote == 'granted' then return now end
 return {vote, now, figure}`;
 
-/** `wordsOf`: what stands between the spaces of a text, and how many those are. */
+/** `wordsOf`: what stands between the spaces of a text. */
 export const WORDS_OF = `
 local function wordsOf(text)
   local find, sub, words, count, at = string.find, string.sub, {}, 0, 1
@@ -131,7 +130,7 @@ local function wordsOf(text)
     words[count] = sub(text, at, gap - 1)
     at = gap + 1
   until gap == 0
-  return words, count
+  return words
 end
 `;
 
@@ -168,8 +167,8 @@ ${WORDS_OF}${RUNS}
 local first = ${sharedKeys(world).length + 1}
 for _, run in ipairs(ARGV) do
   local name, figure, locks, rest = string.match(run, '^(%a+) (%d+) (%d+) (.+)$')
-  local words, count = wordsOf(rest)
-  local each, many = tonumber(locks), count${world.fencing ? ' / 2' : ''}
+  local words, each = wordsOf(rest), tonumber(locks)
+  local many = #words${world.fencing ? ' / 2' : ''}
   if runs[name] and each == 1 and many > 1 then
     runs[name](first, many, words, figure)
   else

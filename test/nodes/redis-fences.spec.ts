@@ -206,6 +206,22 @@ describe('a batch', () => {
     expect(Object.keys(await recordsIn(EVEN)).sort()).toEqual(['a', 'b', 'c', 'd']);
   });
 
+  it('keeps what an operation in its midst records, which the others do not do together', async () => {
+    const far = START + world.clockSkewMax * 1_000 + 1;
+    const request = requestFor({ world, resources: ['far'], token: far });
+    await lock(START - 2 * R, 'old');
+    await client.hset(ODD, { far: far - 1 });
+
+    const reply = await run(
+      'batch',
+      START,
+      batchArguments(world, [...operations, { name: 'acquire', request }]),
+    );
+
+    expect(reply).toBe(START);
+    expect(await recordsIn(EVEN)).toEqual({ a: `${START}`, b: `${START + 1}`, far: `${far}` });
+  });
+
   it.each(['hmget', 'hset', 'unlink'])(
     'fails for each lock where the user has no right to %s',
     async (command) => {
