@@ -142,7 +142,7 @@ class Client {
   }
 
   #roundTook(duration: number): void {
-    this.#lead = Math.max(duration, this.#lead + (duration - this.#lead) / 32);
+    this.#lead = Math.max(duration, this.#lead + (duration - this.#lead) / 8);
   }
 
   #forgetAll(): void {

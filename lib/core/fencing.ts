@@ -8,7 +8,7 @@ import type { Microseconds, Milliseconds } from './units.js';
 const MICROSECONDS = 1_000;
 
 /** How soon a long round is forgotten: by this share of what it took longer, with each round. */
-const FORGETTING = 1 / 32;
+const FORGETTING = 1 / 8;
 
 /** Source of one process's token proposals, in microseconds since 1970. */
 export class TokenSource {

@@ -96,8 +96,8 @@ describe('the proposal of a token', () => {
     tokens.roundTook(100);
     tokens.roundTook(20);
 
-    // The longest is forgotten by a thirty-second of the difference.
-    expect(tokens.propose(0)).toBe(5_000_000_500 + 97_500);
+    // The longest is forgotten by an eighth of the difference.
+    expect(tokens.propose(0)).toBe(5_000_000_500 + 90_000);
   });
 
   it('is aimed at no more than half of the skew that clocks are allowed', () => {
