@@ -7,7 +7,11 @@ import type { Microseconds, Milliseconds } from './units.js';
 
 const MICROSECONDS = 1_000;
 
-/** How soon a long round is forgotten: by this share of what it took longer, with each round. */
+/**
+ * How soon a long round is forgotten: by this share of what it took longer, with each round. Later,
+ * and more of the others' tokens come out stale; sooner, and more of those from far away do.
+ * Measured: docs/FENCING-COSTS.md.
+ */
 const FORGETTING = 1 / 8;
 
 /** Source of one process's token proposals, in microseconds since 1970. */
