@@ -9,10 +9,10 @@ const MICROSECONDS = 1_000;
 
 /**
  * How soon a long round is forgotten: by this share of what it took longer, with each round. Later,
- * and more of the others' tokens come out stale; sooner, and more of those from far away do.
- * Measured: docs/FENCING-COSTS.md.
+ * and others find their tokens stale; sooner, and who is far away over an uneven way proposes too
+ * low. docs/FENCING-COSTS.md.
  */
-const FORGETTING = 1 / 8;
+export const FORGETTING = 1 / 8;
 
 /** Source of one process's token proposals, in microseconds since 1970. */
 export class TokenSource {

@@ -206,7 +206,7 @@ describe('a batch', () => {
     expect(Object.keys(await recordsIn(EVEN)).sort()).toEqual(['a', 'b', 'c', 'd']);
   });
 
-  it('keeps what an operation in its midst records, which the others do not do together', async () => {
+  it('keeps the record of an operation that is left out of the run around it', async () => {
     const far = START + world.clockSkewMax * 1_000 + 1;
     const request = requestFor({ world, resources: ['far'], token: far });
     await lock(START - 2 * R, 'old');

@@ -135,7 +135,7 @@ export class LabPage {
       .waitFor({ timeout: PATIENCE });
   }
 
-  /** How much later than at once a node answers, in ms; null when it does not. */
+  /** How much later than at once a node answers, in ms; 0 where the page shows none. */
   async latency(number: number): Promise<number> {
     const text = await this.page.locator(`[data-node="${number}"] .facts`).textContent();
     return Number(/([\d.]+) ms/.exec(text ?? '')?.[1] ?? 0);
