@@ -66,5 +66,24 @@ end
 `;
 };
 
+/**
+ * The same for one lock, where nothing but its record is to be written: `isFresh` says so of `key`
+ * and a token of these `digits`, and `hash` is where to.
+ */
+export const freshnessIn = (world: World): string => {
+  const odd = sharedKeys(world).length;
+  const even = odd - 1;
+  const R = world.fenceRetention * 1_000;
+  return `
+    local period, token = math.floor(now / ${R}), 0 + digits
+    local place = ${even} + period % 2
+    local hash = KEYS[place]
+    local record = redis.pcall('HMGET', hash, key, '')
+    local other = redis.pcall('HMGET', KEYS[${even + odd} - place], key)
+    local isFresh = not other.err and token > math.max(now - skew, record[1] or 0, other[1] or 0)
+      and token <= now + skew and 0 + (record[2] or 0) == (period + 2) * ${R}
+`;
+};
+
 /** In µs: longer than any client has a hash kept, the longest R being 10 s. */
 const KEPT_MAX = 30_000_000;

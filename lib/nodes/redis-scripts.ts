@@ -12,6 +12,7 @@ import { createHash } from 'node:crypto';
 
 import type { World } from '../core/lock-node.js';
 import { ACQUIRE, EXTEND, RELEASE, wakeUpsIn } from './redis-operations.js';
+import { acquireAtOnce, handOverAtOnce, releaseAtOnce } from './redis-fast-paths.js';
 import { fencesIn } from './redis-fences.js';
 import { RUNS } from './redis-runs.js';
 import { sharedKeys } from './redis-script-arguments.js';
@@ -50,7 +51,7 @@ local function readClock()
   local time = redis.call('TIME')
   now = time[1] * 1000000 + time[2]
 end
-${world.fencing ? fencesIn(world) : ''}`;
+`;
 
 /**
  * The birth certificate, PROTOCOL.md section 9. Without quarantine all votes count.
@@ -67,9 +68,11 @@ local function counted(vote, figure) return vote, figure or 0 end
 local quarantine, isPersistent = ${quarantine * 1_000}, ${isPersistent}
 
 local function readCertificate()
+  local known, digits = string.match(redis.call('GET', KEYS[1]) or '', '^([^:]*):(%d+)$')
   local info = redis.pcall('INFO', 'replication')
-  local replid = type(info) == 'string' and string.match(info, 'master_replid:(%x+)')
-  local known, digits = string.match(redis.call('GET', KEYS[1]) or '', '^(.*):(%d+)$')
+  if type(info) ~= 'string' then info = '' end
+  local isSame = known and string.find(info, 'master_replid:' .. known .. '\\r', 1, true)
+  local replid = isSame and known or string.match(info, 'master_replid:(%x+)')
   local birth = tonumber(digits or '')
   local isForeign = replid and replid ~= known and not isPersistent
   if not birth or isForeign or birth > now + 1000000 then
@@ -186,23 +189,23 @@ export function scriptsOf(world: World, isPersistent: boolean): RedisScripts {
   const { fencing, quarantine } = world;
   const begin = `${preamble(world)}${certificate(world, isPersistent)}`;
   const end = endOf(world);
+  const fences = fencing ? fencesIn(world) : '';
   const readClock = fencing && quarantine === 0 ? 'readClock()' : '';
   return {
-    acquire: script(`${begin}${ACQUIRE}
-${readClock}
+    acquire: script(`${begin}${readClock}${acquireAtOnce(world)}${fences}${ACQUIRE}
 local vote, figure = counted(${one('acquire', world)})
 ${end}${ANSWER_ONE}`),
 
-    extend: script(`${begin}${EXTEND}
+    extend: script(`${begin}${fences}${EXTEND}
 local vote, figure = counted(${one('extend', world)})
 ${end}${ANSWER_ONE}`),
 
-    release: script(`${preamble(world)}${wakeUpsIn(world)}${RELEASE}
+    release: script(`${preamble(world)}${wakeUpsIn(world)}${releaseAtOnce(world)}${fences}${RELEASE}
 local _, listeners = ${one('release', world)}
 return listeners`),
 
-    batch: script(`${begin}${ACQUIRE}${EXTEND}${wakeUpsIn(world)}${RELEASE}
-${readClock}${batch(world)}
+    batch: script(`${begin}${readClock}${handOverAtOnce(world)}${fences}
+${ACQUIRE}${EXTEND}${wakeUpsIn(world)}${RELEASE}${batch(world)}
 ${end}
 return areAlike and now or answers`),
 

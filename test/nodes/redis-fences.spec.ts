@@ -6,11 +6,11 @@ import {
   ownerArguments,
   type BatchedOperation,
 } from '../../lib/nodes/redis-script-arguments.js';
-import { scriptsOf } from '../../lib/nodes/redis-scripts.js';
 import type { OwnerRequest } from '../../lib/core/lock-node.js';
 import type { Microseconds } from '../../lib/core/units.js';
 import { requestFor, worldOf } from '../support/node-harness.js';
 import { client, connect } from '../support/redis-of-spec.js';
+import { runAt } from '../support/scripts-at.js';
 
 const world = worldOf();
 const R = world.fenceRetention * 1_000;
@@ -22,28 +22,9 @@ beforeEach(async () => {
   await client.flushall();
 });
 
-/** What a script does when the server's clock shows `now`. */
-async function run(
-  name: 'acquire' | 'extend' | 'release' | 'batch',
-  now: Microseconds,
-  args: readonly (string | number)[],
-  { on = client, of = world } = {},
-): Promise<unknown> {
-  const time = `{'${Math.floor(now / 1_000_000)}', '${now % 1_000_000}'}`;
-  const text = `
-local server = redis
-local function call(command, ...)
-  if command == 'TIME' then return ${time} end
-  return server.call(command, ...)
-end
-local redis = {call = call, pcall = server.pcall}
-${scriptsOf(of, false)[name].text}`;
-  return on.call('eval', [text, ...args]);
-}
-
 function acquire(now: Microseconds, request: OwnerRequest): Promise<unknown> {
   const args = ownerArguments({ name: 'acquire', request });
-  return run('acquire', now, args, { of: request.world });
+  return runAt(now, 'acquire', args, { of: request.world });
 }
 
 /** Acquires and releases: the token stays. */
@@ -169,7 +150,7 @@ describe('the fence records', () => {
     await client.del(...resources);
     const tombstone = { name: 'release', request: requestFor({ ...one, resources }) } as const;
     const request = { ...tombstone.request, wakes: false };
-    await run('release', START, ownerArguments({ ...tombstone, request, isListening: false }));
+    await runAt(START, 'release', ownerArguments({ ...tombstone, request, isListening: false }));
     expect(new Set(Object.values(await recordsIn(EVEN)))).toEqual(new Set([`${START + 1}`]));
   });
 
@@ -178,10 +159,10 @@ describe('the fence records', () => {
       ownerArguments({ name: 'extend', request: requestFor({ world, token }) });
     await lock(START, 'r', START + 10);
 
-    await run('extend', START, args(START + 9));
+    await runAt(START, 'extend', args(START + 9));
     const kept = await recordsIn(EVEN);
     await client.del('r');
-    await run('extend', START, args(START + 11));
+    await runAt(START, 'extend', args(START + 11));
 
     expect(kept).toEqual({ r: `${START + 10}` });
     expect(await recordsIn(EVEN)).toEqual({ r: `${START + 11}` });
@@ -199,7 +180,7 @@ describe('a batch', () => {
     await lock(START - 2 * R, 'old');
 
     const all = [...operations, { name: 'acquire', request: together } as const];
-    await run('batch', START, batchArguments(world, all));
+    await runAt(START, 'batch', batchArguments(world, all));
 
     const tokens = [START, START + 1, START + 2, START + 2].map(String);
     expect(Object.values(await recordsIn(EVEN)).sort()).toEqual(tokens);
@@ -212,9 +193,9 @@ describe('a batch', () => {
     await lock(START - 2 * R, 'old');
     await client.hset(ODD, { far: far - 1 });
 
-    const reply = await run(
-      'batch',
+    const reply = await runAt(
       START,
+      'batch',
       batchArguments(world, [...operations, { name: 'acquire', request }]),
     );
 
@@ -229,7 +210,7 @@ describe('a batch', () => {
       await client.call('ACL', ['SETUSER', 'weak', ...rights]);
       const weak = connect({ username: 'weak', password: 'secret' });
 
-      const reply = await run('batch', START, batchArguments(world, operations), { on: weak });
+      const reply = await runAt(START, 'batch', batchArguments(world, operations), { on: weak });
 
       const [, ...answers] = reply as [number, ...[string, string][]];
       expect(answers.map(([vote]) => vote)).toEqual(['error', 'error']);
@@ -241,7 +222,7 @@ describe('a batch', () => {
   it('fails for none but the lock whose record is not a token', async () => {
     await client.hset(EVEN, { a: 'nonsense' });
 
-    const reply = await run('batch', START, batchArguments(world, operations));
+    const reply = await runAt(START, 'batch', batchArguments(world, operations));
 
     expect(reply).toEqual([START, ['error', expect.any(String)], 0]);
     expect(await client.exists('a', 'b')).toBe(1);

@@ -251,8 +251,11 @@ describe('quarantine (birth certificate)', () => {
     expect((await acquire(request())).vote).toBe('quarantined');
   });
 
-  it('begins again with data of another history', async () => {
-    await bear(M, 'a'.repeat(40));
+  it.each([
+    ['of another history', () => Promise.resolve('a'.repeat(40))],
+    ['whose history is cut off', async () => (await replid()).slice(0, -1)],
+  ])('begins again with data %s', async (_, origin) => {
+    await bear(M, await origin());
 
     const answer = await acquire(request());
 

@@ -1,0 +1,262 @@
+// What a server runs for one lock by itself, and when it must look closer.
+import { beforeEach, describe, expect, it } from '@jest/globals';
+
+import {
+  batchArguments,
+  ownerArguments,
+  type BatchedOperation,
+} from '../../lib/nodes/redis-script-arguments.js';
+import type { OwnerRequest, World } from '../../lib/core/lock-node.js';
+import type { Microseconds } from '../../lib/core/units.js';
+import { requestFor, worldOf } from '../support/node-harness.js';
+import { client, connect } from '../support/redis-of-spec.js';
+import { runAt } from '../support/scripts-at.js';
+
+const fenced = worldOf();
+const unfenced = worldOf({ fencing: false });
+const quarantined = worldOf({ quarantine: true });
+const S = fenced.clockSkewMax * 1_000;
+const R = fenced.fenceRetention * 1_000;
+/** The beginning of an even period. */
+const START = 2 * R * Math.floor((Date.now() * 1_000) / (2 * R));
+
+beforeEach(async () => {
+  await client.flushall();
+});
+
+function requestOf(world: World, token: Microseconds, resource = 'r'): OwnerRequest {
+  return requestFor({ world, resources: [resource], token });
+}
+
+function acquire(now: Microseconds, request: OwnerRequest): Promise<unknown> {
+  const args = ownerArguments({ name: 'acquire', request });
+  return runAt(now, 'acquire', args, { of: request.world });
+}
+
+function releaseOf(request: OwnerRequest, wakes: boolean): BatchedOperation {
+  return { name: 'release', request: { ...request, wakes }, isListening: false };
+}
+
+function release(request: OwnerRequest, wakes = true): Promise<unknown> {
+  const args = ownerArguments(releaseOf(request, wakes));
+  return runAt(START, 'release', args, { of: request.world });
+}
+
+/** Releases for one owner and acquires for the other, in one call. */
+function handOver(
+  now: Microseconds,
+  from: OwnerRequest,
+  to: OwnerRequest,
+  on = client,
+): Promise<unknown> {
+  const operations = [releaseOf(from, false), { name: 'acquire', request: to } as const];
+  return runAt(now, 'batch', batchArguments(to.world, operations), { on, of: to.world });
+}
+
+/** How often which command ran meanwhile. The time is given, not asked for. */
+async function commandsOf(run: () => Promise<unknown>): Promise<Record<string, number>> {
+  await client.config('RESETSTAT');
+  await run();
+  const stats = await client.info('commandstats');
+  const all = [...stats.matchAll(/^cmdstat_(.+):calls=(\d+)/gm)];
+  const counts = all.map(([, name = '', calls]): [string, number] => [name, Number(calls)]);
+  return Object.fromEntries(counts.filter(([name]) => !/^(config|eval|info$)/.test(name)));
+}
+
+describe('a lock by itself', () => {
+  it('is acquired by six commands and released by three', async () => {
+    await acquire(START, requestOf(fenced, START, 'first of the period'));
+    const request = requestOf(fenced, START + 1);
+
+    const acquired = await commandsOf(() => acquire(START, request));
+    const released = await commandsOf(() => release(request));
+
+    expect(acquired).toEqual({ get: 1, hmget: 2, set: 1, hset: 1 });
+    expect(released).toEqual({ get: 1, del: 1, 'pubsub|numsub': 1 });
+  });
+
+  it('is acquired by two without fencing', async () => {
+    const acquired = await commandsOf(() => acquire(START, requestOf(unfenced, 0)));
+
+    expect(acquired).toEqual({ get: 1, set: 1 });
+  });
+
+  it('is released by two where nobody is to be told', async () => {
+    const request = requestOf(fenced, START);
+    await acquire(START, request);
+
+    const released = await commandsOf(() => release(request, false));
+
+    expect(released).toEqual({ get: 1, del: 1 });
+  });
+
+  it('is asked for by two where another has it', async () => {
+    await acquire(START, requestOf(fenced, START));
+
+    const refused = await commandsOf(() => acquire(START, requestOf(fenced, START + 1)));
+
+    expect(refused).toEqual({ get: 2, pttl: 1 });
+  });
+});
+
+describe('a hand-over', () => {
+  it('is as many commands as an acquisition', async () => {
+    const [first, second] = [requestOf(fenced, START), requestOf(fenced, START + 1)];
+    await acquire(START, first);
+
+    const run = await commandsOf(() => handOver(START, first, second));
+
+    expect(run).toEqual({ get: 1, hmget: 2, set: 1, hset: 1 });
+    expect(await client.get('r')).toBe(second.ownerId);
+    expect(await client.pttl('r')).toBeGreaterThan(second.ttl - 1_000);
+    expect(await client.hget('redlock:fences:even', 'r')).toBe(`${START + 1}`);
+  });
+
+  it('is two commands without fencing', async () => {
+    const [first, second] = [requestOf(unfenced, 0), requestOf(unfenced, 0)];
+    await acquire(START, first);
+
+    const run = await commandsOf(() => handOver(START, first, second));
+
+    expect(run).toEqual({ get: 1, set: 1 });
+    expect(await client.get('r')).toBe(second.ownerId);
+  });
+
+  it('releases, whatever becomes of the acquisition', async () => {
+    const [first, second] = [requestOf(fenced, START), requestOf(fenced, START)];
+    await acquire(START, first);
+
+    const reply = await handOver(START, first, second);
+
+    expect(reply).toEqual([START, 0, ['stale', START]]);
+    expect(await client.exists('r')).toBe(0);
+  });
+
+  it.each([
+    ['', fenced],
+    [' without fencing', unfenced],
+  ])('needs no memory%s: it takes what it frees', async (_, world) => {
+    const [first, second] = [requestOf(world, START), requestOf(world, START + 1)];
+    await acquire(START, first);
+    await client.config('SET', 'maxmemory', '1');
+
+    const reply = await handOver(START, first, second);
+
+    await client.config('SET', 'maxmemory', '0');
+    expect(reply).toBe(world.fencing ? START : 0);
+    expect(await client.get('r')).toBe(second.ownerId);
+    const record = await client.hget('redlock:fences:even', 'r');
+    expect(record).toBe(world.fencing ? `${START + 1}` : null);
+  });
+
+  it('is none where another has the lock', async () => {
+    const [first, second] = [requestOf(fenced, START), requestOf(fenced, START + 1)];
+    await client.set('r', 'somebody');
+
+    const reply = await handOver(START, first, second);
+
+    expect(reply).toEqual([START, 0, ['taken', -1]]);
+    expect(await client.get('r')).toBe('somebody');
+  });
+
+  it('is none between two resources', async () => {
+    const [first, second] = [requestOf(fenced, START), requestOf(fenced, START + 1, 'other')];
+    await acquire(START, first);
+
+    await handOver(START, first, second);
+
+    expect(await client.exists('r')).toBe(0);
+    expect(await client.get('other')).toBe(second.ownerId);
+  });
+});
+
+describe('the first acquisition', () => {
+  it.each([
+    ['of a period', START + 2 * R],
+    ['after the clock was set back by a year', START - 365 * 86_400_000_000],
+  ])('%s says until when the records are kept', async (_, now) => {
+    await acquire(START, requestOf(fenced, START, 'before'));
+    const period = Math.floor(now / R);
+    const hash = period % 2 === 0 ? 'redlock:fences:even' : 'redlock:fences:odd';
+
+    const answer = await acquire(now, requestOf(fenced, now));
+
+    expect(answer).toBe(now);
+    expect(Number(await client.hget(hash, ''))).toBe((period + 2) * R);
+  });
+});
+
+describe('a token', () => {
+  beforeEach(() => acquire(START, requestOf(fenced, START, 'first of the period')));
+
+  it.each([
+    ['is granted within the window of the clock', START - S + 1, START],
+    ['is granted at its upper end', START + S, START],
+    ['is stale at its lower end', START - S, ['stale', START, START - S]],
+    ['is ahead beyond it', START + S + 1, ['ahead', START, START - S]],
+  ])('%s', async (_, token, expected) => {
+    const [first, second] = [requestOf(fenced, token), requestOf(fenced, token, 'handed on')];
+    await client.set('handed on', 'first');
+    const from = { ...requestOf(fenced, START, 'handed on'), ownerId: 'first' };
+
+    const alone = await acquire(START, first);
+    const handedOn = await handOver(START, from, second);
+
+    expect(alone).toEqual(expected);
+    const entry = Array.isArray(expected) ? [START, 0, [expected[0], expected[2]]] : START;
+    expect(handedOn).toEqual(entry);
+  });
+
+  it.each(['even', 'odd'])('is stale where the record of the %s period says so', async (parity) => {
+    await client.hset(`redlock:fences:${parity}`, { r: START + 10 });
+
+    const answers = [
+      await acquire(START, requestOf(fenced, START + 10)),
+      await acquire(START, requestOf(fenced, START + 11)),
+    ];
+
+    expect(answers).toEqual([['stale', START, START + 10], START]);
+  });
+
+  it.each(['even', 'odd'])('is refused where the %s period has no records', async (parity) => {
+    await client.set(`redlock:fences:${parity}`, 'no hash');
+
+    await expect(acquire(START, requestOf(fenced, START))).rejects.toThrow(/^WRONGTYPE/);
+    expect(await client.exists('r')).toBe(0);
+  });
+});
+
+describe('a node in quarantine', () => {
+  it('does not vote by a fast path, nor after it lost its certificate', async () => {
+    const brief = { ...quarantined, quarantine: 10 };
+    const votes: unknown[] = [];
+    for (const now of [START, START + 9_999, START + 10_000]) {
+      const answer = await acquire(now, requestOf(brief, now, `lock at ${now}`));
+      votes.push(Array.isArray(answer) ? answer[0] : answer);
+    }
+    await client.del('redlock:node');
+    const answer = await acquire(START + 20_000, requestOf(brief, START + 20_000));
+
+    expect(votes).toEqual(['quarantined', 'quarantined', START + 10_000]);
+    expect(answer).toEqual(['quarantined', START + 20_000, 10]);
+    expect(await client.get('redlock:node')).toMatch(`:${START + 20_000}`);
+  });
+});
+
+describe('a user without the right to write records', () => {
+  it('gets no lock, at once or handed on', async () => {
+    const first = requestOf(fenced, START);
+    await acquire(START, first);
+    const rights = ['reset', 'on', '>secret', '~*', '&*', '+@all', '-hset'];
+    await client.call('ACL', ['SETUSER', 'weak', ...rights]);
+    const weak = connect({ username: 'weak', password: 'secret' });
+    const alone = requestOf(fenced, START + 1, 'other');
+    const args = ownerArguments({ name: 'acquire', request: alone });
+
+    const refusal = /can't run this command|no permissions/i;
+    await expect(runAt(START, 'acquire', args, { on: weak })).rejects.toThrow(refusal);
+    await expect(handOver(START, first, requestOf(fenced, START + 1), weak)).rejects.toThrow(
+      refusal,
+    );
+  });
+});
