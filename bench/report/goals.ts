@@ -123,10 +123,8 @@ function checkFaults(results: Results): GoalCheck[] {
       const figures = rows.get(name)?.figures ?? {};
       const subject = title === '' ? name : `${name}, ${title}`;
       const latencies = ['acquireP50', 'acquireP99', 'releaseP50', 'releaseP99'].flatMap((key) => {
-        // Windows of one exposure: the healthy ones have no counterpart under the fault.
-        const healthy = figures[`healthy.${key}`]?.median ?? NaN;
-        const faulty = figures[key]?.samples ?? [];
-        const over = scaled(faulty, 1 / healthy);
+        const [faulty, healthy] = [figures[key], figures[`healthy.${key}`]];
+        const over = faulty && healthy ? ratioOf(faulty, healthy) : undefined;
         const label = key.replace('P', ' p');
         return check(id, subject, `${label} over the healthy one`, 'most', 1.3, [over]);
       });
@@ -195,12 +193,6 @@ function ratio(
   const one = rows.get(name)?.figures[key];
   const two = rows.get(other)?.figures[key];
   return one && two && ratioOf(one, two);
-}
-
-function scaled(samples: readonly number[], factor: number): Figure | undefined {
-  if (samples.length === 0) return undefined;
-  const unit = { median: 1, min: 1, max: 1, samples: samples.map(() => 1 / factor) };
-  return ratioOf({ ...unit, samples }, unit);
 }
 
 // Where once is too often, the median is not the figure to look at.

@@ -12,6 +12,16 @@ export const latencyMetrics: readonly Metric[] = [
   { key: 'releaseP99', label: 'release p99', unit: 'µs' },
 ];
 
+/** Under a fault, and without it. */
+export const faultMetrics: readonly Metric[] = [
+  ...latencyMetrics.map(({ key, label, unit }) => ({
+    key: `healthy.${key}`,
+    label: `healthy: ${label}`,
+    unit,
+  })),
+  ...latencyMetrics,
+];
+
 export const wireMetrics: readonly Metric[] = [
   { key: 'commands', label: 'commands on the wire per pair', unit: '' },
   { key: 'bytes', label: 'bytes sent per pair', unit: '' },
@@ -64,6 +74,16 @@ export function latenciesOf({ acquire, release }: PairsResult): Sample {
     acquireP99: acquire.p99 * 1_000,
     releaseP50: release.p50 * 1_000,
     releaseP99: release.p99 * 1_000,
+  };
+}
+
+/** What was measured under a fault, beside what was measured without it just before or after. */
+export function besideHealthy(faulty: PairsResult, healthy: PairsResult): Sample {
+  const latencies = Object.entries(latenciesOf(healthy));
+  return {
+    ...Object.fromEntries(latencies.map(([key, value]) => [`healthy.${key}`, value])),
+    ...latenciesOf(faulty),
+    ...troubleOf(faulty),
   };
 }
 

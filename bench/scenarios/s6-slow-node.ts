@@ -1,7 +1,7 @@
 import { contestants } from '../candidates/catalogue.js';
 import { pause } from '../measure/pause.js';
 import { startDelayProxy, type DelayProxy } from '../processes/delay-proxy.js';
-import { latenciesOf, latencyMetrics, runPairs, troubleOf, warmUpPairs } from './pairs-sample.js';
+import { besideHealthy, faultMetrics, runPairs, warmUpPairs } from './pairs-sample.js';
 import { withServers } from './servers.js';
 import { takeTurns, usualSettings } from './turns.js';
 import type { BenchContext, Group, Scenario } from './scenario.js';
@@ -17,16 +17,9 @@ export const slowNode: Scenario = {
   id: 'S6',
   title: `One of 3 nodes ${DELAY} ms slower, ${CALLERS} callers`,
   question: 'Does a slow node slow everybody down?',
-  full: { seconds: 0.5, rounds: 5 },
+  full: { seconds: 0.5, rounds: 15 },
   quick: { seconds: 0.25, rounds: 1 },
-  metrics: [
-    ...latencyMetrics.map((metric) => ({
-      ...metric,
-      key: `healthy.${metric.key}`,
-      label: `healthy: ${metric.label}`,
-    })),
-    ...latencyMetrics,
-  ],
+  metrics: faultMetrics,
   plotted: ['acquireP50', 'acquireP99'],
   run: (context) =>
     withServers(3, async (servers) => {
@@ -55,13 +48,7 @@ async function measure(context: BenchContext, proxies: readonly DelayProxy[]): P
       const healthy = await runPairs(context, process, task);
       setDelay(DELAY);
       try {
-        const result = await runPairs(context, process, task);
-        const latencies = Object.entries(latenciesOf(healthy));
-        return {
-          ...Object.fromEntries(latencies.map(([key, value]) => [`healthy.${key}`, value])),
-          ...latenciesOf(result),
-          ...troubleOf(result),
-        };
+        return besideHealthy(await runPairs(context, process, task), healthy);
       } finally {
         setDelay(0);
         // What is still on its way is not the next candidate's.
