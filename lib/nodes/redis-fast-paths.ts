@@ -7,13 +7,17 @@ import type { World } from '../core/lock-node.js';
 import { freshnessIn } from './redis-fences.js';
 import { sharedKeys } from './redis-script-arguments.js';
 
-/** An acquisition of one lock that nobody has. */
+/** An acquisition of one lock, unless its owner has it already. */
 export const acquireAtOnce = (world: World): string => {
   const lock = firstLock(world);
   return `
 if #KEYS == ${lock}${isCounted(world)} then
   local key, owner, ttl, digits = KEYS[${lock}], ARGV[1], ARGV[2], ARGV[3]
-  if not redis.pcall('GET', key) then ${grant(world)} end
+  local holder = redis.call('GET', key)
+  if not holder then ${grant(world)}
+  elseif holder ~= owner then
+    return {'taken', now, redis.call('PTTL', key)}
+  end
 end
 `;
 };
