@@ -51,7 +51,10 @@ end
 /** The place of the first lock among KEYS. */
 const firstLock = (world: World): number => sharedKeys(world).length + 1;
 
-/** Locks `key`, which is free or handed on, for `owner`, and ends the script. */
+/**
+ * Locks `key`, which is free or handed on, for `owner`, and ends the script. So does an error of
+ * the record: the operation would find the key its owner's, and grant it without one.
+ */
 const grant = (world: World): string =>
   world.fencing
     ? `${freshnessIn(world)}

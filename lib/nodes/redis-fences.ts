@@ -16,9 +16,7 @@ import { sharedKeys } from './redis-script-arguments.js';
  * for more than some thousand arguments, and an owner may have more locks: they go in parts.
  */
 export const fencesIn = (world: World): string => {
-  const odd = sharedKeys(world).length;
-  const even = odd - 1;
-  const R = world.fenceRetention * 1_000;
+  const { R, even, odd } = hashesIn(world);
   return `
 local function fencesOf(first, last)
   local max, fences = math.max, {}
@@ -67,13 +65,12 @@ end
 };
 
 /**
- * The same for one lock, where nothing but its record is to be written: `isFresh` says so of `key`
- * and a token of these `digits`, and `hash` is where to.
+ * The same for one lock, without functions: whether the token of these `digits` is above what is on
+ * record for `key`, and within the clock's window, and the `hash` of the present period is kept for
+ * as long as it should be (`isFresh`). Then its record is all that is to be written.
  */
 export const freshnessIn = (world: World): string => {
-  const odd = sharedKeys(world).length;
-  const even = odd - 1;
-  const R = world.fenceRetention * 1_000;
+  const { R, even, odd } = hashesIn(world);
   return `
     local period, token = math.floor(now / ${R}), 0 + digits
     local place = ${even} + period % 2
@@ -84,6 +81,12 @@ export const freshnessIn = (world: World): string => {
       and token <= now + skew and 0 + (record[2] or 0) == (period + 2) * ${R}
 `;
 };
+
+/** Where among KEYS the two hashes are, and R in µs. */
+function hashesIn(world: World): { R: number; even: number; odd: number } {
+  const odd = sharedKeys(world).length;
+  return { R: world.fenceRetention * 1_000, even: odd - 1, odd };
+}
 
 /** In µs: longer than any client has a hash kept, the longest R being 10 s. */
 const KEPT_MAX = 30_000_000;
