@@ -1,8 +1,8 @@
-// Lua of the scripts of redis-scripts.ts: one lock by itself, where all goes smoothly.
+// Lua of the scripts of redis-scripts.ts: one lock by itself, in the cases that happen most.
 //
-// To make the functions that every case needs costs a server more than to lock, so what happens
-// most comes before them and ends the script. It does what the operation would do. Anything else,
-// and whatever is not as usual, it leaves to the operation, which looks again.
+// To make the functions that all cases need costs a server more than to lock. So these come before
+// them, and end the script to the same effect as the operation. Anything else, and whatever is not
+// as usual, they leave to the operation, which looks again.
 import type { World } from '../core/lock-node.js';
 import { freshnessIn } from './redis-fences.js';
 import { sharedKeys } from './redis-script-arguments.js';
@@ -22,15 +22,16 @@ end
 `;
 };
 
-/** A batch of two: a release that tells nobody, then an acquisition of the same lock. */
+/** A release that tells nobody and an acquisition of the same lock: a batch of two runs of one. */
 export const handOverAtOnce = (world: World): string => {
-  const lock = firstLock(world);
+  const first = firstLock(world);
+  const second = first + 1;
   const ownerAndToken = world.fencing ? '(%S+) (%d+)' : '(%S+)';
   return `
-if #ARGV == 2${isCounted(world)} then
-  local key, holder = KEYS[${lock}], string.match(ARGV[1], '^release 0 1 (%S+)')
+if #ARGV == 2 and #KEYS == ${second}${isCounted(world)} then
+  local key, holder = KEYS[${first}], string.match(ARGV[1], '^release 0 1 (%S+)')
   local ttl, owner, digits = string.match(ARGV[2], '^acquire (%d+) 1 ${ownerAndToken}$')
-  if holder and owner and key == KEYS[${lock + 1}] and redis.pcall('GET', key) == holder then
+  if holder and owner and key == KEYS[${second}] and redis.pcall('GET', key) == holder then
     ${grant(world)}
   end
 end

@@ -13,6 +13,7 @@ import {
 } from '../support/node-harness.js';
 import { afterTest } from '../support/after-test.js';
 import { client, server } from '../support/redis-of-spec.js';
+import { callsOn } from '../support/server-info.js';
 import { scriptsOf } from '../../lib/nodes/redis-scripts.js';
 import type { LockNode, OwnerRequest } from '../../lib/core/lock-node.js';
 
@@ -42,9 +43,8 @@ async function start(options = {}): Promise<LockNode> {
 }
 
 async function scriptCalls(): Promise<number> {
-  const stats = await client.info('commandstats');
-  const calls = [...stats.matchAll(/cmdstat_evalsha:calls=(\d+)|cmdstat_eval:calls=(\d+)/g)];
-  return calls.reduce((sum, [, bySha, byText]) => sum + Number(bySha ?? byText), 0);
+  const { evalsha = 0, eval: byText = 0 } = await callsOn(client);
+  return evalsha + byText;
 }
 
 describe('the operations of one tick', () => {

@@ -11,6 +11,7 @@ import type { Microseconds } from '../../lib/core/units.js';
 import { requestFor, worldOf } from '../support/node-harness.js';
 import { client, connect } from '../support/redis-of-spec.js';
 import { runAt } from '../support/scripts-at.js';
+import { callsOn } from '../support/server-info.js';
 
 const fenced = worldOf();
 const unfenced = worldOf({ fencing: false });
@@ -57,10 +58,8 @@ function handOver(
 async function commandsOf(run: () => Promise<unknown>): Promise<Record<string, number>> {
   await client.config('RESETSTAT');
   await run();
-  const stats = await client.info('commandstats');
-  const all = [...stats.matchAll(/^cmdstat_(.+):calls=(\d+)/gm)];
-  const counts = all.map(([, name = '', calls]): [string, number] => [name, Number(calls)]);
-  return Object.fromEntries(counts.filter(([name]) => !/^(config|eval|info$)/.test(name)));
+  const calls = Object.entries(await callsOn(client));
+  return Object.fromEntries(calls.filter(([name]) => !/^(config|eval|info$)/.test(name)));
 }
 
 describe('a lock by itself', () => {
@@ -157,6 +156,22 @@ describe('a hand-over', () => {
 
     expect(reply).toEqual([START, 0, ['taken', -1]]);
     expect(await client.get('r')).toBe('somebody');
+  });
+
+  it('is none where there is more in the call: each lock is its own', async () => {
+    const [first, second] = [requestOf(fenced, START), requestOf(fenced, START + 1)];
+    const other = requestOf(fenced, START + 2, 'other');
+    await acquire(START, first);
+    const operations = [
+      releaseOf(first, false),
+      releaseOf(second, false),
+      { name: 'acquire', request: other } as const,
+    ];
+
+    await runAt(START, 'batch', batchArguments(fenced, operations));
+
+    expect(await client.exists('r')).toBe(0);
+    expect(await client.get('other')).toBe(other.ownerId);
   });
 
   it('is none between two resources', async () => {

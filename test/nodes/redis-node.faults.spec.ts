@@ -20,6 +20,7 @@ import {
   type TestNodes,
 } from '../support/node-harness.js';
 import { startRedisServer, type RedisServer } from '../support/redis-servers.js';
+import { callsOn } from '../support/server-info.js';
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.js';
 
 /** A node is suspended after 100 ms of silence and dropped after 300. */
@@ -103,8 +104,7 @@ async function startNode(
 }
 
 async function callsOf(client: Redis, command: string): Promise<number> {
-  const stats = await client.info('commandstats');
-  return Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);
+  return (await callsOn(client))[command] ?? 0;
 }
 
 describe('a node that is closed', () => {

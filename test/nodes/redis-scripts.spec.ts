@@ -18,6 +18,7 @@ import {
 import { scriptsOf, type RedisScript } from '../../lib/nodes/redis-scripts.js';
 import { requestFor, worldOf } from '../support/node-harness.js';
 import { client, connect } from '../support/redis-of-spec.js';
+import { replidOf } from '../support/server-info.js';
 
 const CERTIFICATE = 'redlock:node';
 const quarantined = worldOf({ quarantine: true });
@@ -62,15 +63,10 @@ async function fenceOf(key: string, prefix = ''): Promise<string | null> {
   return fences.find((fence) => fence !== null) ?? null;
 }
 
-async function replid(): Promise<string> {
-  const info = await client.info('replication');
-  return /master_replid:(\w+)/.exec(info)?.[1] ?? '';
-}
-
 /** Writes the certificate of a node born `age` ms ago. */
 async function bear(age: number, origin?: string): Promise<string> {
   const birth = (Date.now() - age) * 1_000;
-  const certificate = `${origin ?? (await replid())}:${birth}`;
+  const certificate = `${origin ?? (await replidOf(client))}:${birth}`;
   await client.set(CERTIFICATE, certificate);
   return certificate;
 }
@@ -199,7 +195,7 @@ describe('quarantine (birth certificate)', () => {
     const certified = await certify();
 
     expect(certified).toMatchObject({ quarantineRemaining: M, isOriginKnown: true });
-    expect(await client.get(CERTIFICATE)).toBe(`${await replid()}:${certified?.nodeTime}`);
+    expect(await client.get(CERTIFICATE)).toBe(`${await replidOf(client)}:${certified?.nodeTime}`);
     expect(await client.ttl(CERTIFICATE)).toBe(-1);
   });
 
@@ -253,14 +249,14 @@ describe('quarantine (birth certificate)', () => {
 
   it.each([
     ['of another history', () => Promise.resolve('a'.repeat(40))],
-    ['whose history is cut off', async () => (await replid()).slice(0, -1)],
+    ['whose history is cut off', async () => (await replidOf(client)).slice(0, -1)],
   ])('begins again with data %s', async (_, origin) => {
     await bear(M, await origin());
 
     const answer = await acquire(request());
 
     expect(answer.vote).toBe('quarantined');
-    expect(await client.get(CERTIFICATE)).toMatch(`${await replid()}:`);
+    expect(await client.get(CERTIFICATE)).toMatch(`${await replidOf(client)}:`);
   });
 
   it('does not begin with another history on a node declared persistent', async () => {

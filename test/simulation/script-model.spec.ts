@@ -16,6 +16,7 @@ import {
 import { INSPECT, scriptsOf, type RedisScripts } from '../../lib/nodes/redis-scripts.js';
 import type { ReleaseRequest, World } from '../../lib/core/lock-node.js';
 import { client, connect } from '../support/redis-of-spec.js';
+import { replidOf } from '../support/server-info.js';
 import { Random } from './random.js';
 import {
   OutOfMemory,
@@ -94,7 +95,7 @@ class Comparison {
     await client.flushall();
     this.#model.data.clear();
     this.#stallMax = 0;
-    this.#replid = /master_replid:(\w+)/.exec(await client.info('replication'))?.[1] ?? '';
+    this.#replid = await replidOf(client);
   }
 
   get #scripts(): RedisScripts {
