@@ -104,8 +104,8 @@ async function runWindows(
 ): Promise<number> {
   let afterFirst = NaN;
   let idle = 0;
+  const { name } = exposed;
   for (let window = 0; window <= context.pace.rounds; window += 1) {
-    const { name } = exposed;
     const healthy = await runPairs(context, spared.process, { callers: CALLERS, prefix: name });
     try {
       // Other resources in each window: the locks of callers that hang stay taken.
