@@ -1,6 +1,8 @@
 // What a server runs for one lock by itself, and when it must look closer.
 import { beforeEach, describe, expect, it } from '@jest/globals';
 
+import { fencesIn } from '../../lib/nodes/redis-fences.js';
+import { ACQUIRE, RELEASE } from '../../lib/nodes/redis-operations.js';
 import {
   batchArguments,
   ownerArguments,
@@ -62,9 +64,55 @@ async function commandsOf(run: () => Promise<unknown>): Promise<Record<string, n
   return Object.fromEntries(calls.filter(([name]) => !/^(config|eval|info$)/.test(name)));
 }
 
+/** What comes before the functions that all cases need; it answers with null where they are needed. */
+const atOnce =
+  (world: World) =>
+  (text: string): string => {
+    const functions = [fencesIn(world), ACQUIRE, RELEASE].map((part) => text.indexOf(part));
+    return text.slice(0, Math.min(...functions.filter((place) => place > 0)));
+  };
+
+describe.each([
+  ['with fencing', worldOf()],
+  ['without fencing', worldOf({ fencing: false })],
+  ['with fencing and quarantine', { ...worldOf(), quarantine: 10 }],
+  ['with quarantine alone', { ...worldOf({ fencing: false }), quarantine: 10 }],
+])('before the functions are made, %s', (_, world) => {
+  const now = START + 10_000;
+  const settings = { of: world, edit: atOnce(world) };
+  const [first, second] = [requestOf(world, now), requestOf(world, now + 1)];
+  const acquisition = (request: OwnerRequest): ReturnType<typeof ownerArguments> =>
+    ownerArguments({ name: 'acquire', request });
+
+  beforeEach(async () => {
+    await acquire(START, requestOf(world, START, 'of the period'));
+  });
+
+  it('a lock is acquired, refused to others and released', async () => {
+    const granted = await runAt(now, 'acquire', acquisition(first), settings);
+    const refused = await runAt(now, 'acquire', acquisition(second), settings);
+    const released = await runAt(now, 'release', ownerArguments(releaseOf(first, true)), settings);
+
+    expect(typeof granted).toBe('number');
+    expect(refused).toEqual(['taken', granted, expect.any(Number)]);
+    expect(released).toBe(0);
+    expect(await client.exists('r')).toBe(0);
+  });
+
+  it('it is handed on', async () => {
+    await acquire(now, first);
+    const operations = [releaseOf(first, false), { name: 'acquire', request: second } as const];
+
+    const reply = await runAt(now, 'batch', batchArguments(world, operations), settings);
+
+    expect(typeof reply).toBe('number');
+    expect(await client.get('r')).toBe(second.ownerId);
+  });
+});
+
 describe('a lock by itself', () => {
   it('is acquired by six commands and released by three', async () => {
-    await acquire(START, requestOf(fenced, START, 'first of the period'));
+    await warmUp();
     const request = requestOf(fenced, START + 1);
 
     const acquired = await commandsOf(() => acquire(START, request));
@@ -72,12 +120,6 @@ describe('a lock by itself', () => {
 
     expect(acquired).toEqual({ get: 1, hmget: 2, set: 1, hset: 1 });
     expect(released).toEqual({ get: 1, del: 1, 'pubsub|numsub': 1 });
-  });
-
-  it('is acquired by two without fencing', async () => {
-    const acquired = await commandsOf(() => acquire(START, requestOf(unfenced, 0)));
-
-    expect(acquired).toEqual({ get: 1, set: 1 });
   });
 
   it('is released by two where nobody is to be told', async () => {
@@ -111,13 +153,15 @@ describe('a hand-over', () => {
     expect(await client.hget('redlock:fences:even', 'r')).toBe(`${START + 1}`);
   });
 
-  it('is two commands without fencing', async () => {
-    const [first, second] = [requestOf(unfenced, 0), requestOf(unfenced, 0)];
+  it('tells whom its release tells', async () => {
+    const [first, second] = [requestOf(fenced, START), requestOf(fenced, START + 1)];
+    await connect().subscribe('redlock:wake:', 'redlock:wake:r');
     await acquire(START, first);
+    const operations = [releaseOf(first, true), { name: 'acquire', request: second } as const];
 
-    const run = await commandsOf(() => handOver(START, first, second));
+    const reply = await runAt(START, 'batch', batchArguments(fenced, operations));
 
-    expect(run).toEqual({ get: 1, set: 1 });
+    expect(reply).toEqual([START, 1, 0]);
     expect(await client.get('r')).toBe(second.ownerId);
   });
 
@@ -201,26 +245,35 @@ describe('the first acquisition', () => {
   });
 });
 
-describe('a token', () => {
-  beforeEach(() => acquire(START, requestOf(fenced, START, 'first of the period')));
+const warmUp = (): Promise<unknown> => acquire(START, requestOf(fenced, START, 'of the period'));
 
+describe.each([
+  ['at once', warmUp],
+  ['by the operation, as the first of a period', () => client.del('redlock:fences:even')],
+])('a token that is judged %s', (_, prepare) => {
   it.each([
     ['is granted within the window of the clock', START - S + 1, START],
     ['is granted at its upper end', START + S, START],
     ['is stale at its lower end', START - S, ['stale', START, START - S]],
     ['is ahead beyond it', START + S + 1, ['ahead', START, START - S]],
-  ])('%s', async (_, token, expected) => {
+  ])('%s', async (__, token, expected) => {
     const [first, second] = [requestOf(fenced, token), requestOf(fenced, token, 'handed on')];
     await client.set('handed on', 'first');
     const from = { ...requestOf(fenced, START, 'handed on'), ownerId: 'first' };
 
+    await prepare();
     const alone = await acquire(START, first);
+    await prepare();
     const handedOn = await handOver(START, from, second);
 
     expect(alone).toEqual(expected);
     const entry = Array.isArray(expected) ? [START, 0, [expected[0], expected[2]]] : START;
     expect(handedOn).toEqual(entry);
   });
+});
+
+describe('a token that is judged by its records', () => {
+  beforeEach(warmUp);
 
   it.each(['even', 'odd'])('is stale where the record of the %s period says so', async (parity) => {
     await client.hset(`redlock:fences:${parity}`, { r: START + 10 });

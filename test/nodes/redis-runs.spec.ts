@@ -165,7 +165,7 @@ function drawBatch(random: Random, fencing: boolean): Draw {
     const { resources } = draw();
     const some = (name: Drawn['name']): Drawn[] =>
       Array.from({ length: random.chance(0.7) ? 1 : 2 }, () => {
-        const one = { ...draw(name), wakes: random.chance(0.2) };
+        const one = { ...draw(name), wakes: random.chance(0.4) };
         return random.chance(0.8) ? { ...one, resources } : one;
       });
     return [...some('release'), ...some('acquire')];

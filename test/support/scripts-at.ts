@@ -4,12 +4,12 @@ import type { Microseconds } from '../../lib/core/units.js';
 import { worldOf } from './node-harness.js';
 import { client } from './redis-of-spec.js';
 
-/** What the script of this name does when the server's clock shows `now`. */
+/** What the script of this name does when the server's clock shows `now`, with its text edited. */
 export function runAt(
   now: Microseconds,
   name: 'acquire' | 'extend' | 'release' | 'batch',
   args: readonly (string | number)[],
-  { on = client, of = worldOf() } = {},
+  { on = client, of = worldOf(), edit = (text: string): string => text } = {},
 ): Promise<unknown> {
   const time = `{'${Math.floor(now / 1_000_000)}', '${now % 1_000_000}'}`;
   const text = `
@@ -19,6 +19,6 @@ local function call(command, ...)
   return server.call(command, ...)
 end
 local redis = {call = call, pcall = server.pcall}
-${scriptsOf(of, false)[name].text}`;
+${edit(scriptsOf(of, false)[name].text)}`;
   return on.call('eval', [text, ...args]);
 }
