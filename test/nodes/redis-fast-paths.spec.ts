@@ -218,6 +218,16 @@ describe('a hand-over', () => {
     expect(await client.get('other')).toBe(other.ownerId);
   });
 
+  it('is none where the lock is asked for by an extension', async () => {
+    const [first, second] = [requestOf(fenced, START), requestOf(fenced, START + 1)];
+    await acquire(START, first);
+    const operations = [releaseOf(first, false), { name: 'extend', request: second } as const];
+
+    const reply = await runAt(START, 'batch', batchArguments(fenced, operations));
+
+    expect(reply).toEqual([START, 0, ['revoked', 0]]);
+  });
+
   it('is none between two resources', async () => {
     const [first, second] = [requestOf(fenced, START), requestOf(fenced, START + 1, 'other')];
     await acquire(START, first);
@@ -287,10 +297,15 @@ describe('a token that is judged by its records', () => {
   });
 
   it.each(['even', 'odd'])('is refused where the %s period has no records', async (parity) => {
+    const [first, second] = [requestOf(fenced, START), requestOf(fenced, START + 1, 'handed on')];
     await client.set(`redlock:fences:${parity}`, 'no hash');
+    await client.set('handed on', 'first');
 
-    await expect(acquire(START, requestOf(fenced, START))).rejects.toThrow(/^WRONGTYPE/);
-    expect(await client.exists('r')).toBe(0);
+    await expect(acquire(START, first)).rejects.toThrow(/^WRONGTYPE/);
+    const reply = await handOver(START, { ...second, ownerId: 'first' }, second);
+
+    expect(reply).toEqual([START, 0, ['error', expect.stringMatching(/^WRONGTYPE/)]]);
+    expect(await client.exists('r', 'handed on')).toBe(0);
   });
 });
 
