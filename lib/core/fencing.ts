@@ -1,5 +1,6 @@
 // Proposes fencing tokens. Only the nodes decide: a proposal is a guess that most of them will
 // find above every token that they have accepted and within their clocks' window.
+import { medianOf } from './quorum.js';
 import type { Ensemble } from './ensemble.js';
 import type { Environment } from './environment.js';
 import type { LockNode } from './lock-node.js';
@@ -87,9 +88,7 @@ export class TokenSource {
 
   // The median: a minority of nodes with wrong clocks does not lead the proposals astray.
   #medianOffset(): Microseconds {
-    const known = this.offsets()
-      .filter((offset) => offset !== null)
-      .sort((a, b) => a - b);
-    return (known[Math.floor((known.length - 1) / 2)] ?? 0) * MICROSECONDS;
+    const known = this.offsets().filter((offset) => offset !== null);
+    return known.length === 0 ? 0 : medianOf(known) * MICROSECONDS;
   }
 }

@@ -50,14 +50,23 @@ export function leaseUntil(
  * nodes keep its keys. -Infinity where fewer nodes ever granted.
  */
 export function validUntilOf(leases: readonly Milliseconds[], quorum: number): Milliseconds {
-  // Asked at each grant: for a handful of nodes, comparing all pairs costs less than sorting.
-  let validUntil = -Infinity;
-  for (const lease of leases) {
-    let kept = 0;
-    for (const other of leases) if (other >= lease) kept += 1;
-    if (kept >= quorum && lease > validUntil) validUntil = lease;
+  return nthLargest(leases, quorum);
+}
+
+/** The median; of an even number the lower of the two in the middle. -Infinity of none. */
+export function medianOf(values: readonly number[]): number {
+  return nthLargest(values, majorityOf(values.length));
+}
+
+// Asked at each grant: for a handful of nodes, comparing all pairs costs less than sorting.
+function nthLargest(values: readonly number[], n: number): number {
+  let largest = -Infinity;
+  for (const value of values) {
+    let count = 0;
+    for (const other of values) if (other >= value) count += 1;
+    if (count >= n && value > largest) largest = value;
   }
-  return validUntil;
+  return largest;
 }
 
 /** Judges a round: decided as soon as no further vote could change the verdict. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 
-import { judge, leaseUntil, majorityOf, validUntilOf } from '../../lib/core/quorum.js';
+import { judge, leaseUntil, majorityOf, medianOf, validUntilOf } from '../../lib/core/quorum.js';
 import type { Ballot, Verdict } from '../../lib/core/quorum.js';
 
 type Kind = 'granted' | 'taken' | 'stale' | 'quarantined' | 'failed' | 'misconfigured';
@@ -153,6 +153,19 @@ describe('the verdict', () => {
 describe('a lease', () => {
   it('begins when the round began and ends before the key, by drift and 2 ms', () => {
     expect(leaseUntil(1_000, 10_000, 0.01)).toBe(1_000 + 9_900 - 2);
+  });
+});
+
+describe('the median', () => {
+  it.each<[values: number[], median: number]>([
+    [[7], 7],
+    [[7, -2], -2],
+    [[7, -2, 3], 3],
+    [[7, 9, 7, 7], 7],
+    [[-2, 9, 3, 7], 3],
+    [[5, -2, 9, 3, 7], 5],
+  ])('of %j is %d', (values, expected) => {
+    expect(medianOf(values)).toBe(expected);
   });
 });
 

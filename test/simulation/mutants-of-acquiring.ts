@@ -55,7 +55,7 @@ export const mutantsOfAcquiring: readonly Mutant[] = [
   {
     name: 'the best lease is the validity',
     rule: '3: the Q-th largest lease',
-    patches: [core('quorum', 'kept >= quorum', 'kept >= 1')],
+    patches: [core('quorum', 'nthLargest(leases, quorum)', 'nthLargest(leases, 1)')],
   },
   {
     name: 'no validity check',
