@@ -63,19 +63,20 @@ export class RedisBatch implements Collector {
     while (this.sendNext(memo));
   }
 
-  /** Sends at most 128 locks of what has been collected; false where there is nothing. */
+  /** Sends at most 128 locks of what has been collected, if anything; whether there are more. */
   sendNext(memo: CallMemo): boolean {
-    const connection = this.connection;
+    const { connection } = this;
     if (connection === null) return false;
+    const operations = this.#operations;
     let locks = 0;
-    const end = this.#operations.findIndex(({ request }) => {
+    const end = operations.findIndex(({ request }) => {
       locks += request.resources.length;
       return locks > LOCKS_MAX;
     });
     // One operation may be of more locks than that.
-    const call = this.#operations.splice(0, end < 0 ? Infinity : Math.max(1, end));
-    this.#sendCall(connection, 'evalsha', call, memo);
-    return true;
+    this.#operations = end < 0 ? [] : operations.splice(Math.max(1, end));
+    this.#sendCall(connection, 'evalsha', operations, memo);
+    return this.#operations.length > 0;
   }
 
   #fits(connection: RedisConnection, { request }: Operation): boolean {

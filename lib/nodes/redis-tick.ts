@@ -5,7 +5,7 @@ import { isAskedAlike, type BatchedOperation } from './redis-script-arguments.js
 
 /** Collects what a tick asks of one node. */
 export interface Collector {
-  /** Sends one call of what it has collected; false where there is nothing left. */
+  /** Sends one call of what it has collected, if anything; whether there is more. */
   sendNext(memo: CallMemo): boolean;
 }
 

@@ -65,7 +65,7 @@ describe('the end of a tick', () => {
       sendNext: () => {
         const call = calls.shift();
         if (call !== undefined) sent.push(call);
-        return call !== undefined;
+        return calls.length > 0;
       },
     });
 
