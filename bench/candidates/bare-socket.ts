@@ -12,17 +12,29 @@ import {
 } from './quorum-limit.js';
 
 export const connectBareSocket: Connect = async (urls, settings) => {
-  const nodes = await Promise.all(urls.map((url) => BareNode.connect(url)));
-  return new QuorumLimit(nodes, settings);
+  const scripts = Object.values(limitScripts);
+  const connect = async (url: string): Promise<BareNode> =>
+    new BareNode(await connectSocket(url)).load(scripts);
+  return new QuorumLimit(await Promise.all(urls.map(connect)), settings);
 };
+
+/** A connection to a server. */
+export async function connectSocket(url: string): Promise<Socket> {
+  const { hostname, port } = new URL(url);
+  const socket = connect({ host: hostname, port: Number(port), noDelay: true });
+  await once(socket, 'connect');
+  return socket;
+}
 
 const PLUS = 43;
 const MINUS = 45;
 const COLON = 58;
+const ASTERISK = 42;
 const LINE_FEED = 10;
 const ONE = 49;
 
-class BareNode implements LimitNode {
+/** One connection, used by hand. */
+export class BareNode implements LimitNode {
   readonly #socket: Socket;
   #unsent = '';
   #isDown = false;
@@ -31,26 +43,22 @@ class BareNode implements LimitNode {
   #next = 0;
   #rest: Buffer | null = null;
 
-  static async connect(url: string): Promise<BareNode> {
-    const { hostname, port } = new URL(url);
-    const socket = connect({ host: hostname, port: Number(port), noDelay: true });
-    await once(socket, 'connect');
-    const node = new BareNode(socket);
-    const scripts = Object.values(limitScripts);
-    const loads = scripts.map(({ text }) => ['script', 'LOAD', text]);
-    await Promise.all(loads.map((words) => new Promise((resolve) => node.#send(words, resolve))));
-    return node;
-  }
-
-  private constructor(socket: Socket) {
+  constructor(socket: Socket) {
     this.#socket = socket;
     socket.on('data', (chunk: Buffer) => this.#onData(chunk));
     socket.on('error', () => undefined);
     socket.on('close', () => this.#onClose());
   }
 
+  /** Makes the server know `scripts`. */
+  async load(scripts: readonly { readonly text: string }[]): Promise<this> {
+    const loads = scripts.map(({ text }) => commandOf('script', 'LOAD', text));
+    await Promise.all(loads.map((bytes) => new Promise((done) => this.write(bytes, done))));
+    return this;
+  }
+
   set(key: string, owner: string, ttl: number, onWord: OnWord): void {
-    this.#write(
+    this.write(
       `*6\r\n$3\r\nset\r\n$${key.length}\r\n${key}\r\n$${owner.length}\r\n${owner}\r\n` +
         `$2\r\nPX\r\n$${digitsOf(ttl)}\r\n${ttl}\r\n$2\r\nNX\r\n`,
       onWord,
@@ -59,7 +67,7 @@ class BareNode implements LimitNode {
 
   run(script: LimitScript, key: string, owner: string, ttl: number, onWord: OnWord): void {
     const { sha, takesTtl } = script;
-    this.#write(
+    this.write(
       `*${takesTtl ? 6 : 5}\r\n$7\r\nevalsha\r\n$40\r\n${sha}\r\n$1\r\n1\r\n` +
         `$${key.length}\r\n${key}\r\n$${owner.length}\r\n${owner}\r\n` +
         (takesTtl ? `$${digitsOf(ttl)}\r\n${ttl}\r\n` : ''),
@@ -71,13 +79,8 @@ class BareNode implements LimitNode {
     this.#socket.destroy();
   }
 
-  #send(words: readonly string[], onWord: OnWord): void {
-    const encoded = words.map((word) => `$${Buffer.byteLength(word)}\r\n${word}\r\n`);
-    this.#write(`*${words.length}\r\n${encoded.join('')}`, onWord);
-  }
-
   // nextTick runs when the promise callbacks of this tick have run, and all of them have written.
-  #write(bytes: string, onWord: OnWord): void {
+  protected write(bytes: string, onWord: OnWord): void {
     if (this.#isDown) {
       process.nextTick(onWord, null);
       return;
@@ -131,9 +134,17 @@ class BareNode implements LimitNode {
   }
 }
 
+/** A command of words in ASCII. */
+export function commandOf(...words: readonly string[]): string {
+  let bytes = `*${words.length}\r\n`;
+  for (const word of words) bytes += `$${word.length}\r\n${word}\r\n`;
+  return bytes;
+}
+
 function wordOf(kind: number | undefined, first: number | undefined): boolean | null {
   if (kind === PLUS) return true;
   if (kind === COLON) return first === ONE;
+  if (kind === ASTERISK) throw new Error('Expected a reply of one word, got a list');
   return kind === MINUS ? null : false;
 }
 

@@ -90,6 +90,18 @@ export const catalogue = {
     note: 'the same bytes as plain ioredis, hand-written, one write per tick and node',
     load: async () => (await import('./bare-socket.js')).connectBareSocket,
   },
+  'script-socket': {
+    label: 'bare socket, our scripts',
+    kind: 'limit',
+    note: 'the scripts of nestjs-locked in place of SET: what the servers need of our time',
+    load: async () => (await import('./script-socket.js')).connectScriptSocket(true),
+  },
+  'script-socket-unfenced': {
+    label: 'bare socket, our scripts, fencing: false',
+    kind: 'limit',
+    note: 'the same, fencing: false',
+    load: async () => (await import('./script-socket.js')).connectScriptSocket(false),
+  },
 } as const satisfies Record<string, CatalogueEntry>;
 
 export type CandidateName = keyof typeof catalogue;
@@ -103,6 +115,13 @@ export const contestants = [
   'redlock-universal',
   'ioredis',
   'socket',
+] as const satisfies readonly CandidateName[];
+
+/** Who takes part where a lock is by itself. */
+export const soloists = [
+  ...contestants,
+  'script-socket',
+  'script-socket-unfenced',
 ] as const satisfies readonly CandidateName[];
 
 /** Who takes part under contention, where a peer's delay decides: also with a short one. */

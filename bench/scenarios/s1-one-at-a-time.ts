@@ -1,4 +1,4 @@
-import { contestants } from '../candidates/catalogue.js';
+import { soloists } from '../candidates/catalogue.js';
 import {
   countedPairs,
   latenciesOf,
@@ -17,7 +17,7 @@ export const oneAtATime: Scenario = {
   id: 'S1',
   title: 'One at a time',
   question: 'How long does one lock take when nothing else is going on?',
-  full: { seconds: 0.7, rounds: 5 },
+  full: { seconds: 0.5, rounds: 9 },
   quick: { seconds: 0.25, rounds: 2 },
   metrics: [...latencyMetrics, ...wireMetrics],
   plotted: ['acquireP50', 'acquireP99'],
@@ -33,7 +33,7 @@ export const oneAtATime: Scenario = {
 
 async function measure(context: BenchContext, urls: readonly string[]): Promise<Group> {
   const rows = await takeTurns(context, {
-    names: contestants,
+    names: soloists,
     urls,
     settings: usualSettings,
     warmUp: (team) => warmUpPairs(context, team, 1),
