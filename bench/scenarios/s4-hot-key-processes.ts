@@ -1,6 +1,5 @@
 import { contenders } from '../candidates/catalogue.js';
 import { hotKeyMetrics, hotKeySample } from './hot-key-sample.js';
-import { warmUpPairs } from './pairs-sample.js';
 import { withServers } from './servers.js';
 import { takeTurns, usualSettings } from './turns.js';
 import type { Scenario } from './scenario.js';
@@ -16,7 +15,7 @@ export const hotKeyProcesses: Scenario = {
   id: 'S4',
   title: `One hot resource, ${PROCESSES} processes with ${CALLERS} callers each, 1 ms inside, N = 3`,
   question: 'Are several processes fair to each other, and do two holders never meet?',
-  full: { seconds: 1.5, rounds: 5 },
+  full: { seconds: 4, rounds: 5 },
   quick: { seconds: 0.5, rounds: 1 },
   metrics: hotKeyMetrics,
   plotted: ['rate', 'waitP99', 'fairness'],
@@ -35,12 +34,8 @@ export const hotKeyProcesses: Scenario = {
         urls,
         settings: { ...usualSettings, patience: 10_000 },
         processCount,
-        warmUp: ({ name, processes }) =>
-          Promise.all(
-            processes.map((process, index) =>
-              warmUpPairs(context, { name: `${name}:${index}`, process }, CALLERS),
-            ),
-          ),
+        // In the same way: to wait and to hand on is code that pairs by themselves do not run.
+        warmUp: (team) => hotKeySample(team, { ...task, seconds: context.pace.seconds }),
         measure: (team) => hotKeySample(team, { ...task, seconds: context.pace.seconds }),
       });
       return [{ title: context.isQuick ? `quick: ${processCount} processes` : '', rows }];
