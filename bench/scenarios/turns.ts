@@ -49,6 +49,7 @@ export async function takeTurns(context: BenchContext, plan: TurnPlan): Promise<
         entrant.team = await startTeam(context, plan, entrant.name);
         await plan.warmUp(entrant.team);
       });
+      await rest(context, entrant);
     }
     for (let round = 0; round < context.pace.rounds; round += 1) {
       for (const entrant of rotate(entrants, round)) {
