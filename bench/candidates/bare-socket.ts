@@ -11,19 +11,21 @@ import {
   type OnWord,
 } from './quorum-limit.js';
 
-export const connectBareSocket: Connect = async (urls, settings) => {
-  const scripts = Object.values(limitScripts);
-  const connect = async (url: string): Promise<BareNode> =>
-    new BareNode(await connectSocket(url)).load(scripts);
-  return new QuorumLimit(await Promise.all(urls.map(connect)), settings);
-};
+export const connectBareSocket = connectSockets((socket) => new BareNode(socket));
 
-/** A connection to a server. */
-export async function connectSocket(url: string): Promise<Socket> {
-  const { hostname, port } = new URL(url);
-  const socket = connect({ host: hostname, port: Number(port), noDelay: true });
-  await once(socket, 'connect');
-  return socket;
+/** A limit whose nodes are sockets. */
+export function connectSockets(nodeOf: (socket: Socket) => BareNode): Connect {
+  return async (urls, settings) => {
+    const open = async (url: string): Promise<BareNode> => {
+      const { hostname, port } = new URL(url);
+      const socket = connect({ host: hostname, port: Number(port), noDelay: true });
+      await once(socket, 'connect');
+      const node = nodeOf(socket);
+      await node.loadScripts();
+      return node;
+    };
+    return new QuorumLimit(await Promise.all(urls.map(open)), settings);
+  };
 }
 
 const PLUS = 43;
@@ -50,11 +52,10 @@ export class BareNode implements LimitNode {
     socket.on('close', () => this.#onClose());
   }
 
-  /** Makes the server know `scripts`. */
-  async load(scripts: readonly { readonly text: string }[]): Promise<this> {
-    const loads = scripts.map(({ text }) => commandOf('script', 'LOAD', text));
+  /** Makes the server know what it is to run. */
+  async loadScripts(): Promise<void> {
+    const loads = this.scripts().map(({ text }) => commandOf('script', 'LOAD', text));
     await Promise.all(loads.map((bytes) => new Promise((done) => this.write(bytes, done))));
-    return this;
   }
 
   set(key: string, owner: string, ttl: number, onWord: OnWord): void {
@@ -77,6 +78,10 @@ export class BareNode implements LimitNode {
 
   close(): void {
     this.#socket.destroy();
+  }
+
+  protected scripts(): readonly { readonly text: string }[] {
+    return Object.values(limitScripts);
   }
 
   // nextTick runs when the promise callbacks of this tick have run, and all of them have written.

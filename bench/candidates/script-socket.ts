@@ -5,19 +5,15 @@ import type { Socket } from 'node:net';
 import { resolveOptions } from '../../lib/core/options.js';
 import type { World } from '../../lib/core/lock-node.js';
 import { ownerArguments, type BatchedOperation } from '../../lib/nodes/redis-script-arguments.js';
-import { scriptsOf, type RedisScripts } from '../../lib/nodes/redis-scripts.js';
-import { BareNode, commandOf, connectSocket } from './bare-socket.js';
+import { scriptsOf, type RedisScript, type RedisScripts } from '../../lib/nodes/redis-scripts.js';
+import { BareNode, commandOf, connectSockets } from './bare-socket.js';
 import type { Connect } from './candidate.js';
-import { QuorumLimit, type LimitScript, type OnWord } from './quorum-limit.js';
+import type { LimitScript, OnWord } from './quorum-limit.js';
 
 /** For locks that nobody else wants: it fails with the first that is refused. */
 export function connectScriptSocket(fencing: boolean): Connect {
-  return async (urls, settings) => {
-    const { world } = resolveOptions({ fencing, quarantine: false }, urls.length);
-    const connect = async (url: string): Promise<ScriptNode> =>
-      new ScriptNode(await connectSocket(url), world).loadAll();
-    return new QuorumLimit(await Promise.all(urls.map(connect)), settings);
-  };
+  const { world } = resolveOptions({ fencing, quarantine: false }, 1);
+  return connectSockets((socket) => new ScriptNode(socket, world));
 }
 
 class ScriptNode extends BareNode {
@@ -29,10 +25,6 @@ class ScriptNode extends BareNode {
   ) {
     super(socket);
     this.#scripts = scriptsOf(world, false);
-  }
-
-  loadAll(): Promise<this> {
-    return this.load([this.#scripts.acquire, this.#scripts.release]);
   }
 
   override set(resource: string, ownerId: string, ttl: number, onWord: OnWord): void {
@@ -52,6 +44,10 @@ class ScriptNode extends BareNode {
     const { world } = this;
     const request = { world, resources: [resource], ownerId, token: 1, ttl, wakes: true };
     this.#call({ name: 'release', request, isListening: false }, onWord);
+  }
+
+  protected override scripts(): readonly RedisScript[] {
+    return [this.#scripts.acquire, this.#scripts.release];
   }
 
   #call(operation: BatchedOperation, onWord: OnWord): void {
