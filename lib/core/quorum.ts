@@ -58,7 +58,8 @@ export function medianOf(values: readonly number[]): number {
   return nthLargest(values, majorityOf(values.length));
 }
 
-// Asked at each grant: for a handful of nodes, comparing all pairs costs less than sorting.
+// Asked at each attempt and each grant: for a handful of nodes, comparing all pairs costs less
+// than sorting.
 function nthLargest(values: readonly number[], n: number): number {
   let largest = -Infinity;
   for (const value of values) {

@@ -13,7 +13,8 @@ export function encodeCommand(
   name: string,
   args: readonly (string | number)[] = [],
 ): EncodedCommand {
-  // Mostly a character is a byte, and that is found out for all of them at once.
+  // To ask for each word's size in bytes costs more than to encode it. Mostly a character is a
+  // byte, and then the whole is as long in both.
   const text = textOf(name, args, (word) => word.length);
   const bytes = Buffer.from(text);
   const isSized = bytes.length === text.length;
