@@ -13,28 +13,12 @@ export function encodeCommand(
   name: string,
   args: readonly (string | number)[] = [],
 ): EncodedCommand {
-  // To ask for each word's size in bytes costs more than to encode it. Mostly a character is a
-  // byte, and then the whole is as long in both.
-  const text = textOf(name, args, (word) => word.length);
-  const bytes = Buffer.from(text);
-  const isSized = bytes.length === text.length;
-  return {
-    name,
-    argumentCount: args.length,
-    bytes: isSized ? bytes : Buffer.from(textOf(name, args, (word) => Buffer.byteLength(word))),
-  };
+  // One string, for V8 adds to it faster than Node writes into a buffer, piece by piece.
+  let text = `*${args.length + 1}\r\n${bulkString(name)}`;
+  for (const argument of args) text += bulkString(String(argument));
+  return { name, argumentCount: args.length, bytes: Buffer.from(text) };
 }
 
-// One string, for V8 adds to it faster than Node writes into a buffer, piece by piece.
-function textOf(
-  name: string,
-  args: readonly (string | number)[],
-  sizeOf: (word: string) => number,
-): string {
-  let text = `*${args.length + 1}\r\n$${sizeOf(name)}\r\n${name}\r\n`;
-  for (const argument of args) {
-    const word = String(argument);
-    text += `$${sizeOf(word)}\r\n${word}\r\n`;
-  }
-  return text;
+function bulkString(text: string): string {
+  return `$${Buffer.byteLength(text)}\r\n${text}\r\n`;
 }
