@@ -47,20 +47,31 @@ export async function startDelayProxy(targetPort: number): Promise<DelayProxy> {
   };
 }
 
-// All of the delay on the way to the server: the round trip is what the client sees. One timer per
-// chunk, and each sends the oldest: timers of unlike delays may fire out of order.
+// All of the delay on the way to the server: the round trip is what the client sees. What is due
+// goes on when something comes, as evenly as it came: by the timer alone, which fires once in a
+// millisecond, it would go in bursts that a slow network does not make, and the fast servers would
+// wait for a core while the slow one works one off.
 function delayed(target: Socket, setting: { readonly delay: number }): (chunk: Buffer) => void {
-  const queue: Buffer[] = [];
-  let lastAt = 0;
-  const sendOldest = (): void => {
-    const chunk = queue.shift();
-    if (chunk !== undefined && !target.destroyed) target.write(chunk);
+  const queue: { readonly chunk: Buffer; readonly dueAt: number }[] = [];
+  let isTimed = false;
+  const sendDue = (): void => {
+    const now = performance.now();
+    let next = queue[0];
+    while (next !== undefined && next.dueAt <= now) {
+      queue.shift();
+      if (!target.destroyed) target.write(next.chunk);
+      next = queue[0];
+    }
+    if (next === undefined || isTimed) return;
+    isTimed = true;
+    setTimeout(onTime, next.dueAt - now);
+  };
+  const onTime = (): void => {
+    isTimed = false;
+    sendDue();
   };
   return (chunk) => {
-    const now = performance.now();
-    lastAt = Math.max(lastAt, now + setting.delay);
-    queue.push(chunk);
-    if (lastAt <= now && queue.length === 1) sendOldest();
-    else setTimeout(sendOldest, lastAt - now);
+    queue.push({ chunk, dueAt: performance.now() + setting.delay });
+    sendDue();
   };
 }
