@@ -120,11 +120,12 @@ export class Attempt {
     const isGranted = verdict === 'granted';
     const { environment, observer } = this.#ensemble;
     const duration = environment.now() - this.#terms.startedAt;
-    observer.roundDecided('acquire', this.#request.resources, duration, isGranted);
     if (isGranted || verdict === 'stale') this.#tokens.roundTook(duration);
     if (!isGranted) this.#fail(verdict);
     else if (this.#isInTime()) this.#win();
     else this.#fail('expired');
+    // Last: whoever is told may give the call up, and must find an attempt that has settled.
+    observer.roundDecided('acquire', this.#request.resources, duration, isGranted);
   }
 
   // All leases of a first round begin together, so any of them is the lock's validity. Half of

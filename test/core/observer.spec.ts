@@ -32,6 +32,17 @@ describe('a round', () => {
     ]);
   });
 
+  it('that was granted is settled before it is told of: giving up then frees no lock', async () => {
+    const { redlock, observer, otherProcess, until } = setScene();
+    const controller = new AbortController();
+    observer.roundDecided.mockImplementation(() => controller.abort());
+
+    const lock = await until(redlock.acquire('r', 10_000, { signal: controller.signal }));
+
+    expect(lock.isValid).toBe(true);
+    expect(await until(otherProcess().tryAcquire('r'))).toBeNull();
+  });
+
   it('that its caller broke off is not told of', async () => {
     const { environment, redlock, observer, nodes, until, rejection } = setScene();
     const lock = await until(redlock.acquire('r'));
