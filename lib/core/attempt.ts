@@ -156,9 +156,11 @@ export class Attempt {
   }
 
   #undoAt(index: number): void {
-    // Votes that were split are told as freed, and so is a turn given up; else nobody waits for
-    // these keys, and whoever was woken by an undo would be so by the undo of its own attempt.
-    const wakes = this.#failure === 'taken' || this.#failure === 'cancelled';
+    // A turn that is given up is told as freed, and so is a vote that kept others away. What did
+    // not count for a vote is not: one that waits would wake itself, and try again in vain.
+    const isVote = this.#answers[index]?.vote === 'granted';
+    const hadVotes = this.#failure === 'taken' || this.#failure === 'expired';
+    const wakes = this.#failure === 'cancelled' || (hadVotes && isVote);
     this.#ensemble.nodes[index]?.release({ ...this.#request, wakes }, ignoreAnswer);
   }
 }

@@ -356,6 +356,29 @@ describe('a split vote', () => {
   );
 });
 
+describe('a vote that cannot be won for a while', () => {
+  it.each([1, 3])('is polled for by %i processes, which do not wake each other', async (count) => {
+    const { environment, nodes, node, otherProcess, until } = setScene();
+    for (const each of nodes) each.delay({ request: 1, answer: 1 });
+    // An owner died with the keys of a minority, and another node has restarted.
+    node(1).occupy('r', 3_000);
+    node(2).fail('quarantined');
+    const calls = Array.from({ length: count }, async () => {
+      const lock = await otherProcess().acquire('r', 10_000, { wait: 20_000 });
+      await lock.release();
+    });
+    await environment.advance(500);
+    const before = node(0).count('acquire');
+
+    await environment.advance(1_000);
+
+    // One every 40 to 60 ms.
+    expect((node(0).count('acquire') - before) / count).toBeLessThan(30);
+    node(2).heal();
+    await until(Promise.all(calls));
+  });
+});
+
 describe('a lock whose answers came after its ttl', () => {
   it('is refused as expired, and undone', async () => {
     const { environment, redlock, nodes, owners, until } = setScene();

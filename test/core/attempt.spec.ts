@@ -10,6 +10,7 @@ import { TestNode } from '../support/test-node.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
 import type { AttemptResult, FailedAttempt } from '../../lib/core/attempt.js';
 import type { Ensemble } from '../../lib/core/ensemble.js';
+import type { OwnerRequest } from '../../lib/core/lock-node.js';
 
 const ownerId = 'this attempt';
 const ttl = 10_000;
@@ -433,6 +434,9 @@ describe('an attempt with a tie-breaker', () => {
 });
 
 describe('the undo of an attempt', () => {
+  const undoAt = (node: TestNode | undefined): OwnerRequest | null =>
+    node?.calls.find(({ operation }) => operation === 'release')?.request ?? null;
+
   it.each([
     ['of a split vote tells those who wait', 'taken', true],
     ['that too few nodes answered tells nobody: its own process would hear it', 'down', false],
@@ -446,7 +450,29 @@ describe('the undo of an attempt', () => {
     trial.attempt.start(timeout);
     await trial.environment.settle();
 
-    const undo = trial.nodes[0]?.calls.find(({ operation }) => operation === 'release');
-    expect(undo?.request).toMatchObject({ wakes });
+    expect(undoAt(trial.nodes[0])).toMatchObject({ wakes });
+  });
+
+  it('tells those who wait where a quorum came too late', async () => {
+    const trial = prepare(3);
+    for (const node of trial.nodes) node.delay({ answer: ttl });
+
+    trial.attempt.start(2 * ttl);
+    await trial.environment.advance(ttl);
+
+    expect(trial.verdict()).toBe('expired');
+    expect(undoAt(trial.nodes[0])).toMatchObject({ wakes: true });
+  });
+
+  it('tells nobody of what was stored without a vote', async () => {
+    const trial = prepare(3);
+    trial.nodes[1]?.occupy('r', 60_000);
+    trial.nodes[2]?.fail('quarantined');
+
+    trial.attempt.start(timeout);
+    await trial.environment.settle();
+
+    expect(trial.verdict()).toBe('taken');
+    expect(undoAt(trial.nodes[2])).toMatchObject({ wakes: false });
   });
 });
