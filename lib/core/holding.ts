@@ -264,7 +264,8 @@ export class Holding implements Extendable {
     const onExpiry = (): void => {
       // Less than a timer can measure is left: told now, it is told in time.
       if (this.remaining() < 1) this.#expire();
-      else this.#awaitExpiry();
+      // Prolonged by its holder, or by late answers: the watchdog, which had given up, goes on.
+      else this.onDue();
     };
     this.#expiryTimer = environment.startTimer(this.remaining(), onExpiry, false);
   }

@@ -209,6 +209,38 @@ describe('one failing extension', () => {
   });
 });
 
+describe('a lock whose watchdog had given up', () => {
+  it('is extended again once its holder extends it', async () => {
+    const { environment, redlock, nodes, until } = setScene();
+    const lock = await until(redlock.acquire('r', ttl, watched));
+    for (const node of nodes) node.refuse('extend');
+    await environment.advance(0.95 * ttl);
+
+    for (const node of nodes) node.heal();
+    await until(lock.extend());
+    await environment.advance(3 * ttl);
+
+    expect(lock.isValid).toBe(true);
+  });
+
+  it('is extended again once late answers to two rounds make up a quorum', async () => {
+    const { environment, redlock, node, until } = setScene();
+    const lock = await until(redlock.acquire('r', ttl, watched));
+    node(0).hang();
+    node(1).fail('requestLost', 'extend');
+    node(2).refuse('extend');
+    await environment.advance(0.8 * ttl);
+    node(2).heal();
+    await environment.advance(0.15 * ttl);
+
+    node(0).heal();
+    node(1).heal();
+    await environment.advance(3 * ttl);
+
+    expect(lock.isValid).toBe(true);
+  });
+});
+
 describe('nodes that hang while a lock is held', () => {
   it('make its signal abort at the end of validity, not seconds after it', async () => {
     const { environment, redlock, nodes, observer, until } = setScene();
