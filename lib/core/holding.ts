@@ -129,9 +129,11 @@ export class Holding implements Extendable {
     else if (answer.vote === 'granted' && this.isHeld()) this.#leases.grant(node, terms);
   }
 
-  /** Gives the lock `ttl` anew; resolves to whether a quorum of nodes did. */
-  extend(ttl: Milliseconds): Promise<boolean> {
-    return this.#extension().extend(ttl);
+  /** Gives the lock `ttl` anew, and in future; resolves to whether a quorum of nodes did. */
+  async extend(ttl: Milliseconds): Promise<boolean> {
+    const isRenewed = await this.#extension().extend(ttl);
+    if (isRenewed) this.#request = this.extensionRequest(ttl);
+    return isRenewed;
   }
 
   /**
@@ -183,9 +185,8 @@ export class Holding implements Extendable {
 
   /** @internal Called by the extender. */
   extensionRequest(ttl: Milliseconds): OwnerRequest {
-    if (ttl !== this.#request.ttl) this.#request = { ...this.#request, ttl };
     this.#ttlLongest = Math.max(this.#ttlLongest, ttl);
-    return this.#request;
+    return ttl === this.#request.ttl ? this.#request : { ...this.#request, ttl };
   }
 
   /** @internal Called by the extender. */

@@ -241,6 +241,37 @@ describe('a lock whose watchdog had given up', () => {
   });
 });
 
+describe('an extension by hand to another ttl', () => {
+  it('that fails leaves the watchdog with the ttl that the lock has', async () => {
+    const { environment, redlock, nodes, until, rejection } = setScene();
+    const lock = await until(redlock.acquire('r', 1_000, watched));
+    for (const node of nodes) node.refuse('extend');
+    await environment.advance(300);
+
+    await rejection(lock.extend(30_000));
+    await environment.advance(100);
+    for (const node of nodes) node.heal();
+    await environment.advance(3_000);
+
+    expect(lock.isValid).toBe(true);
+  });
+
+  it('that succeeds is what the lock is given from then on', async () => {
+    const { environment, redlock, node, until } = setScene();
+    const lock = await until(redlock.acquire('r', 1_000, watched));
+
+    await until(lock.extend(6_000));
+    await environment.advance(4_000);
+    await until(lock.extend());
+
+    const ttls = node(0).calls.flatMap(({ operation, request }) =>
+      operation === 'extend' ? [request?.ttl] : [],
+    );
+    expect(new Set(ttls)).toEqual(new Set([6_000]));
+    expect(lock.remaining).toBeGreaterThan(5_000);
+  });
+});
+
 describe('nodes that hang while a lock is held', () => {
   it('make its signal abort at the end of validity, not seconds after it', async () => {
     const { environment, redlock, nodes, observer, until } = setScene();
