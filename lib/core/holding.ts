@@ -120,6 +120,8 @@ export class Holding implements Extendable {
   /** Begins to look after the lock. */
   keep(care: Care): void {
     this.#care = care;
+    // A late answer may have found the lock lost before there was anybody to be told.
+    if (this.#state === 'lost') care.onLost(this.#lossReason);
     this.#watch(this.acquiredAt + this.#request.ttl / 3);
   }
 

@@ -246,6 +246,25 @@ describe('a shutdown while `holdAtLeast` keeps a resource', () => {
   });
 });
 
+describe('a lock that is lost before anybody has it', () => {
+  it('is told as lost, and leaves its place to the next call', async () => {
+    const { environment, redlock, node, observer, until } = setScene();
+    // Between the second answer and the third the application takes longer than the ttl.
+    node(2).onServed = () => {
+      node(2).onServed = () => undefined;
+      queueMicrotask(() => environment.block(200));
+    };
+
+    const lock = await until(redlock.acquire('r', 100));
+    const next = redlock.acquire('r', 100, { wait: 20_000 });
+
+    expect(lock.isValid).toBe(false);
+    expect(observer.lost).toHaveBeenCalledTimes(1);
+    expect(redlock.status().held).toBe(0);
+    await until(next, 1_000);
+  });
+});
+
 describe('a lock that was acquired by hand and lost', () => {
   it('is not counted as held any more, though nobody may ever release it', async () => {
     const { environment, redlock, until } = setScene();
