@@ -204,6 +204,9 @@ export class Acquisition {
     const attempt = new Attempt(this.#context, tokens, request, onSettled);
     this.waiter.attempt = attempt;
     attempt.start(timeout, tieBreaker);
+    // Interrupted since it was woken: the lock may have been handed on to it, and then nobody
+    // else was told that it is free. They are told of this.
+    if (this.waiter.isInterrupted) attempt.cancel();
   }
 
   // The interruption may have come after the quorum, before anybody was told of it.

@@ -11,7 +11,6 @@ export class Waiter {
   #interruption: { readonly reason: unknown } | null = null;
   #isWoken = false;
   #endPause: (() => void) | null = null;
-  #timer: TimerHandle = null;
 
   constructor(environment: Environment, resources: readonly string[]) {
     this.#environment = environment;
@@ -31,21 +30,24 @@ export class Waiter {
 
   /**
    * Resolves after `delay` ms, or sooner when woken; at once when woken since the last pause.
-   * Says whether it was woken.
+   * Says whether it was woken: then it goes on even if interrupted since, for it may have been
+   * woken in place of others.
+   * @throws the reason of whoever interrupted.
    */
   async pause(delay: Milliseconds): Promise<boolean> {
     this.throwIfInterrupted();
     if (!this.#isWoken) {
+      let timer: TimerHandle = null;
       await new Promise<void>((resolve) => {
         this.#endPause = resolve;
-        this.#timer = this.#environment.startTimer(delay, resolve, true);
+        timer = this.#environment.startTimer(delay, resolve, true);
       });
-      this.#environment.stopTimer(this.#timer);
+      this.#environment.stopTimer(timer);
       this.#endPause = null;
     }
     const wasWoken = this.#isWoken;
     this.#isWoken = false;
-    this.throwIfInterrupted();
+    if (!wasWoken) this.throwIfInterrupted();
     return wasWoken;
   }
 

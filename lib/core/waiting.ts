@@ -158,7 +158,7 @@ export class WaitingRoom {
     const headed = this.#remove(waiter);
     const isHandedOn =
       headed.length === waiter.resources.length &&
-      headed.every((resource) => this.#mayBeHandedOn(resource));
+      headed.every((resource) => this.#mayBeHandedOn(resource, waiter));
     for (const resource of waiter.resources) {
       const line = this.#lines.get(resource);
       if (line === undefined) continue;
@@ -247,10 +247,12 @@ export class WaitingRoom {
   }
 
   // Whether the head of the line will try as soon as it is woken, and it is not others' turn.
-  #mayBeHandedOn(resource: string): boolean {
+  // One that wants more may not get that: then nobody would have been told.
+  #mayBeHandedOn(resource: string, { resources }: Waiter): boolean {
     const line = this.#lines.get(resource);
     const head = line?.waiters[0];
     if (line === undefined || head === undefined) return false;
+    if (!head.resources.every((wanted) => resources.includes(wanted))) return false;
     return line.handOvers < HAND_OVERS_MAX && head.isPausing && this.delayOf(head) === 0;
   }
 

@@ -103,6 +103,25 @@ describe('several resources', () => {
   });
 });
 
+describe('a resource released while the next call of its process wants another one too', () => {
+  it('is told to other processes', async () => {
+    const { redlock, environment, otherProcess, until } = setScene();
+    await until(otherProcess().acquire('b', ttl));
+    const lock = await until(redlock.acquire('a', ttl));
+    void redlock.acquire(['a', 'b'], ttl).catch(() => undefined);
+    // Too patient to find out by itself.
+    const other = otherProcess({ retryDelay: { min: 5_000, max: 6_000 } });
+    const others = other.acquire('a', ttl, { wait: 20_000 });
+    await environment.advance(200);
+
+    const releasedAt = environment.now();
+    void lock.release();
+    await until(others);
+
+    expect(environment.now() - releasedAt).toBeLessThan(200);
+  });
+});
+
 describe('calls of one process', () => {
   it('get the lock in the order in which they asked', async () => {
     const { redlock, environment, until } = setScene();
@@ -596,6 +615,31 @@ describe("the caller's abort signal", () => {
 
     expect(wrong).toEqual([]);
   });
+
+  it.each([0, 1, 2, 3, 4, 5])(
+    'that comes %i steps after its turn leaves the turn to others, and waits for no node',
+    async (steps) => {
+      const { redlock, environment, nodes, otherProcess, until, rejection } = setScene();
+      const controller = new AbortController();
+      const lock = await until(redlock.acquire('r', ttl));
+      const next = rejection(redlock.acquire('r', ttl, { signal: controller.signal }));
+      // Too patient to find out by itself.
+      const other = otherProcess({ retryDelay: { min: 5_000, max: 6_000 } });
+      const others = other.acquire('r', ttl, { wait: 20_000 });
+      await environment.advance(200);
+      for (const node of nodes) node.delay({ answer: 20 });
+      const releasedAt = environment.now();
+
+      void lock.release();
+      for (let step = 0; step < steps; step += 1) await Promise.resolve();
+      controller.abort(reason);
+
+      expect(await next).toBe(reason);
+      expect(environment.now() - releasedAt).toBeLessThan(20);
+      await until(others);
+      expect(environment.now() - releasedAt).toBeLessThan(200);
+    },
+  );
 
   it('does not touch a lock that was granted', async () => {
     const { redlock, environment, until } = setScene();

@@ -303,13 +303,25 @@ describe('a lock that is released', () => {
     expect(waitingRoom.handOn(wide)).toBe(false);
   });
 
-  it('is not handed on to a call that waits for another lock too', () => {
+  it.each([
+    ['that is held by this process', true],
+    ['that another process may hold', false],
+  ])('is not handed on to a call that wants another lock too, %s', (_, isHeldHere) => {
     const { waitingRoom, enter, hold } = setUp();
     const holder = hold('a');
-    hold('b');
+    if (isHeldHere) hold('b');
     void enter('a', 'b').pause(1_000);
 
     expect(waitingRoom.handOn(holder)).toBe(false);
+  });
+
+  it('is handed on to a call that wants some of its resources, where others want the rest', () => {
+    const { waitingRoom, enter, hold } = setUp();
+    const holder = hold('a', 'b', 'c');
+    void enter('a', 'b').pause(1_000);
+    void enter('c').pause(1_000);
+
+    expect(waitingRoom.handOn(holder)).toBe(true);
   });
 
   it('is not handed on by a call whose lock was lost: others may have it', () => {
