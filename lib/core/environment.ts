@@ -1,5 +1,6 @@
 // The one seam for time and randomness. Everything that could differ between two runs of the
 // same program enters the library here, so that a simulation can replay a run from a seed.
+import { AsyncResource } from 'node:async_hooks';
 import { randomBytes } from 'node:crypto';
 
 import type { Milliseconds } from './units.js';
@@ -43,6 +44,14 @@ const wallNow = Date.now.bind(Date);
 /** A moment of {@link Environment.wallClock} for people: ISO 8601, in UTC. */
 export function toIsoTime(moment: Milliseconds): string {
   return new Date(moment).toISOString();
+}
+
+/**
+ * The same function, always run in the async context of now: a timer or a call that several callers
+ * share runs in that of the one who started it.
+ */
+export function inContextOfNow(callback: () => void): () => void {
+  return AsyncResource.bind(callback);
 }
 
 /** The clocks, timers and randomness of this process. */

@@ -1,3 +1,4 @@
+import { inContextOfNow } from './environment.js';
 import { describeResources, describeVotes, LockLostError, NoQuorumError } from './errors.js';
 import { checkTtl } from './options.js';
 import type { LossReason } from './errors.js';
@@ -53,6 +54,7 @@ export class Lock implements AsyncDisposable {
   /**
    * Aborts when the lock is lost, with the {@link LockLostError} as its reason; never by a
    * release. `aborted` and `throwIfAborted()` read the clock, also before the event has come.
+   * Listeners run in the async context in which the signal was first read.
    */
   get signal(): AbortSignal {
     this.#abortion ??= new Abortion(this.#holding, () => this.lostError());
@@ -140,11 +142,17 @@ export class Lock implements AsyncDisposable {
 // Created when somebody reads `signal`: an AbortController costs more than the rest of a lock.
 class Abortion {
   readonly #controller = new AbortController();
-  readonly #makeReason: () => LockLostError;
+  #isAborted = false;
+  /** Tells the listeners, as the one who first read the signal: whose lock it is. */
+  readonly abort: () => void;
 
   constructor(holding: Holding, makeReason: () => LockLostError) {
-    this.#makeReason = makeReason;
     const { signal } = this.#controller;
+    this.abort = inContextOfNow(() => {
+      if (this.#isAborted) return;
+      this.#isAborted = true;
+      this.#controller.abort(makeReason());
+    });
     const isAborted = (): boolean => {
       if (holding.isLost()) this.abort();
       return this.#isAborted;
@@ -161,16 +169,8 @@ class Abortion {
     isAborted();
   }
 
-  #isAborted = false;
-
   get signal(): AbortSignal {
     return this.#controller.signal;
-  }
-
-  abort(): void {
-    if (this.#isAborted) return;
-    this.#isAborted = true;
-    this.#controller.abort(this.#makeReason());
   }
 }
 

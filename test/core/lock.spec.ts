@@ -1,3 +1,5 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+
 import { describe, expect, it, jest } from '@jest/globals';
 
 import { LockLostError } from '../../lib/core/errors.js';
@@ -281,6 +283,20 @@ describe('the signal of a lock', () => {
     await environment.advance(ttl);
 
     expect(combined.aborted).toBe(true);
+  });
+
+  it('tells its listeners in the async context of its holder, whoever has the timer', async () => {
+    const { environment, redlock, until } = setScene();
+    const storage = new AsyncLocalStorage<string>();
+    const lock = await until(redlock.acquire('r', ttl));
+    const seen: unknown[] = [];
+    storage.run('holder', () => {
+      lock.signal.addEventListener('abort', () => seen.push(storage.getStore()));
+    });
+
+    await storage.run('another', () => environment.advance(ttl));
+
+    expect(seen).toEqual(['holder']);
   });
 
   it('lets a listener release the lock', async () => {
