@@ -83,7 +83,8 @@ export class Custody {
   }
 
   get heldCount(): number {
-    return this.#charges.size + this.#retained.size;
+    const charges = [...this.#charges.values(), ...this.#retained.keys()];
+    return charges.filter(({ holding }) => holding.isHeld()).length;
   }
 
   /** @throws RedlockClosedError after {@link close} was called. */
@@ -152,6 +153,7 @@ export class Custody {
   onReleased(charge: Charge, wasHeld: boolean, listeners: number): void {
     const { environment, observer, waitingRoom } = this.#context;
     const { lock, holding } = charge;
+    environment.stopTimer(this.#retained.get(charge)?.timer);
     this.#retained.delete(charge);
     this.#discharge(lock);
     if (wasHeld) observer.released(lock, environment.now() - holding.acquiredAt);

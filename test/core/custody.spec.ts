@@ -265,6 +265,41 @@ describe('a lock that is lost before anybody has it', () => {
   });
 });
 
+describe('a lock that is lost while its body runs', () => {
+  it('is not counted as held, and a shutdown waits for the body all the same', async () => {
+    const { environment, redlock, until } = setScene();
+    const body = deferred();
+    const using = reasonOf(redlock.using('r', { ttl, watchdog: false }, () => body.promise));
+    await environment.advance(1);
+    const heldBefore = redlock.status().held;
+
+    await environment.advance(ttl);
+    const isClosed = watch(redlock.close());
+    await environment.advance(1);
+
+    expect([heldBefore, redlock.status().held]).toEqual([1, 0]);
+    expect(isClosed()).toBe(false);
+    body.resolve();
+    await until(using);
+    await environment.settle();
+    expect(isClosed()).toBe(true);
+  });
+});
+
+describe('a lock that `holdAtLeast` keeps, released by hand', () => {
+  it('leaves no timer', async () => {
+    const { environment, redlock, until } = setScene();
+    const lock = await until(
+      redlock.using('r', { ttl, holdAtLeast: 60_000 }, (held) => Promise.resolve(held)),
+    );
+
+    await until(lock.release());
+
+    expect(environment.pendingTimers).toBe(0);
+    expect(redlock.status().held).toBe(0);
+  });
+});
+
 describe('a lock that was acquired by hand and lost', () => {
   it('is not counted as held any more, though nobody may ever release it', async () => {
     const { environment, redlock, until } = setScene();
