@@ -34,11 +34,12 @@ export class Extender {
   }
 
   /**
-   * Asks every node that owes no answer. Calls back once: when a quorum was renewed, or can no
-   * longer be by this round.
+   * Asks every node that owes no answer, if there is one. Calls back once: when a quorum was
+   * renewed, or can no longer be by this round.
    */
   startRound(ttl: Milliseconds, onSettled: (isRenewed: boolean) => void): void {
-    if (!this.#lock.isExtendable()) {
+    const askable = this.#askable();
+    if (askable.length === 0 || !this.#lock.isExtendable()) {
       onSettled(false);
       return;
     }
@@ -58,7 +59,7 @@ export class Extender {
       if (isRenewed) this.#lock.onExtended();
     });
     round.onSettled(onSettled);
-    for (const node of this.#askable()) {
+    for (const node of askable) {
       // A node that stays silent for a whole ttl will not answer that extension any more.
       this.#outstandingUntil[node] = terms.startedAt + ttl;
       round.asked(node);

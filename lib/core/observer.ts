@@ -27,8 +27,9 @@ export interface RedlockObserver {
    */
   lost(lock: Lock, reason: LossReason, heldFor: Milliseconds): void;
   /**
-   * All nodes were asked once, and `duration` ms after the first byte it was decided whether a
-   * quorum granted what was asked. A round that its caller broke off is not told of.
+   * The nodes were asked once, for an extension those that owe no answer, and `duration` ms after
+   * the first byte it was decided whether a quorum granted what was asked. A round that its caller
+   * broke off, or that one node decided in place of all, is not told of.
    */
   roundDecided(
     operation: RoundOperation,

@@ -54,7 +54,7 @@ export interface LostMessage {
   readonly heldFor: Milliseconds;
 }
 
-/** Published on `nestjs-locked:round` each time all nodes were asked once and it was decided. */
+/** Published on `nestjs-locked:round` each time the nodes were asked and it was decided. */
 export interface RoundMessage {
   readonly redlock: string;
   readonly operation: RoundOperation;

@@ -43,6 +43,17 @@ describe('a round', () => {
     expect(await until(otherProcess().tryAcquire('r'))).toBeNull();
   });
 
+  it('that would ask nobody, for all nodes owe an answer, is none', async () => {
+    const { environment, redlock, observer, nodes, until } = setScene();
+    await until(redlock.acquire('r', 10_000, { watchdog: true }));
+    observer.roundDecided.mockClear();
+    for (const node of nodes) node.hang();
+
+    await environment.advance(8_000);
+
+    expect(observer.roundDecided).not.toHaveBeenCalled();
+  });
+
   it('that its caller broke off is not told of', async () => {
     const { environment, redlock, observer, nodes, until, rejection } = setScene();
     const lock = await until(redlock.acquire('r'));
