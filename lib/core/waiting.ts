@@ -95,7 +95,7 @@ export class WaitingRoom {
 
   /**
    * Listens for releases by other processes. Says whether none goes unheard: else the waiter is
-   * woken as soon as that is so, or when it must not rely on it.
+   * woken as soon as that is so. One that loses a connection later is left to its poll.
    */
   listen(waiter: Waiter): boolean {
     let isLive = true;

@@ -28,7 +28,6 @@ const SLOT_ROOM = 128;
 export class Watchdog {
   readonly #environment: Environment;
   readonly #slots = new TransientMap<number, Set<Watched>>();
-  #watchedCount = 0;
   #timer: TimerHandle = null;
   #timerSlot = Infinity;
 
@@ -47,7 +46,6 @@ export class Watchdog {
     if (members === undefined) this.#slots.set(slot, new Set([watched]));
     else members.add(watched);
     watched.watchdogSlot = slot;
-    this.#watchedCount += 1;
     if (slot < this.#timerSlot) this.#startTimer(slot);
   }
 
@@ -56,12 +54,11 @@ export class Watchdog {
     const slot = watched.watchdogSlot ?? null;
     if (slot === null) return;
     watched.watchdogSlot = null;
-    this.#watchedCount -= 1;
     const members = this.#slots.get(slot);
     members?.delete(watched);
     if (members?.size === 0) this.#slots.delete(slot);
     // Unless it was the last, the timer is left alone: one vain call costs less than a new timer.
-    if (this.#watchedCount === 0) this.#stopTimer();
+    if (this.#slots.size === 0) this.#stopTimer();
   }
 
   #slotWithRoom(dueAt: Milliseconds): number {
