@@ -153,8 +153,7 @@ export class Custody {
   onReleased(charge: Charge, wasHeld: boolean, listeners: number): void {
     const { environment, observer, waitingRoom } = this.#context;
     const { lock, holding } = charge;
-    environment.stopTimer(this.#retained.get(charge)?.timer);
-    this.#retained.delete(charge);
+    this.#endRetention(charge);
     this.#discharge(lock);
     if (wasHeld) observer.released(lock, environment.now() - holding.acquiredAt);
     waitingRoom.settle(lock.resources, listeners);
@@ -176,6 +175,13 @@ export class Custody {
     this.#retained.set(charge, { until, timer });
     charge.holding.keep(charge);
     this.#discharge(charge.lock);
+  }
+
+  #endRetention(charge: Charge): void {
+    const retention = this.#retained.get(charge);
+    if (retention === undefined) return;
+    this.#retained.delete(charge);
+    this.#context.environment.stopTimer(retention.timer);
   }
 
   async #shutDown(): Promise<void> {
@@ -214,8 +220,7 @@ export class Custody {
       await holding.release();
       return;
     }
-    this.#retained.delete(charge);
-    environment.stopTimer(retention.timer);
+    this.#endRetention(charge);
     const ttl = Math.min(options.ttlMax, Math.max(100, left));
     if (left > holding.remaining()) await holding.extend(ttl);
     holding.abandon();

@@ -1,0 +1,212 @@
+// Calls and faults at random, in virtual time, and users who act from within whatever they are told:
+// they abort, release, extend or ask for more. Whatever they do, no two of them hold a resource,
+// nobody asks the nodes in a frenzy, every call ends, and in the end nothing is left of it.
+import { expect, it } from '@jest/globals';
+
+import { Redlock } from '../../lib/core/redlock.js';
+import { SimulatedEnvironment } from '../support/simulated-environment.js';
+import { setScene, type Scene } from './scene.js';
+import type { Lock } from '../../lib/core/lock.js';
+import type { RedlockObserver } from '../../lib/core/observer.js';
+import type { RedlockOptions } from '../../lib/core/options.js';
+import type { TestNode } from '../support/test-node.js';
+
+const PLAYS = 600;
+const STEPS = 40;
+const RESOURCES = ['a', 'b', 'c'];
+
+/** More than this often no node is asked in a step, of up to 30 ms, unless callers spin. */
+const FRENZY = 25;
+
+const faults = ['down', 'requestLost', 'answerLost', 'answerOdd', 'answerDoubled', 'quarantined'];
+
+class Play {
+  readonly findings: string[] = [];
+  readonly #scene: Scene;
+  readonly #dice: SimulatedEnvironment;
+  readonly #processes: readonly Redlock[];
+  readonly #locks = new Set<Lock>();
+  readonly #controllers: AbortController[] = [];
+  readonly #calls = new Set<Promise<void>>();
+  #doReact = true;
+
+  constructor(readonly seed: number) {
+    this.#dice = new SimulatedEnvironment({ seed });
+    this.#scene = setScene({ seed, nodes: this.#oneOf([1, 2, 3, 5]) });
+    const { environment, nodes } = this.#scene;
+    const options: RedlockOptions = {
+      fencing: this.#isLikely(0.7),
+      quarantine: false,
+      ttlMax: 1_000,
+      shutdownTimeout: 200,
+      retryDelay: { min: 5, max: 20 },
+    };
+    const react = (): void => this.#react();
+    const observer: RedlockObserver = {
+      acquired: react,
+      refused: react,
+      extended: react,
+      released: react,
+      lost: react,
+      roundDecided: react,
+      nodeChanged: react,
+    };
+    this.#processes = [0, 1, 2].map(() => new Redlock(nodes, options, { environment, observer }));
+  }
+
+  async run(): Promise<void> {
+    const { environment, nodes } = this.#scene;
+    for (let step = 0; step < STEPS; step += 1) {
+      const node = this.#oneOf(nodes);
+      const before = node.count('acquire');
+      this.#act(node);
+      await environment.advance(this.#dice.random() * 30);
+      const asked = node.count('acquire') - before;
+      if (asked > FRENZY) this.#find(`${asked} acquisitions of one node in step ${step}`);
+      this.#compareHolders();
+    }
+    await this.#end();
+  }
+
+  #act(node: TestNode): void {
+    const choice = this.#dice.random();
+    if (choice < 0.55) this.#call();
+    else if (choice < 0.62) node.hang();
+    else if (choice < 0.72) node.heal();
+    else if (choice < 0.8) node.delay({ request: this.#upTo(20), answer: this.#upTo(20) });
+    else if (choice < 0.86) this.#fail(node);
+    else if (choice < 0.9) this.#scene.environment.block(this.#upTo(120));
+  }
+
+  #fail(node: TestNode): void {
+    const fault = this.#oneOf(faults) as Parameters<TestNode['fail']>[0];
+    const operation = this.#oneOf(['acquire', 'extend', 'release', undefined] as const);
+    if (operation === undefined) node.fail(fault);
+    else node.fail(fault, operation);
+  }
+
+  #call(): void {
+    const { environment } = this.#scene;
+    const controller = new AbortController();
+    this.#controllers.push(controller);
+    if (this.#isLikely(0.3)) environment.schedule(this.#upTo(150), () => controller.abort());
+    const call = this.#useLock(controller.signal).catch(() => undefined);
+    this.#calls.add(call);
+    void call.then(() => this.#calls.delete(call));
+  }
+
+  async #useLock(signal: AbortSignal): Promise<void> {
+    const redlock = this.#oneOf(this.#processes);
+    const wanted = RESOURCES.filter(() => this.#isLikely(0.5));
+    const resources = wanted.length > 0 ? wanted : RESOURCES;
+    const wait = this.#oneOf([0, 30, 200, 1_000]);
+    const ttl = 100 + this.#upTo(400);
+    const duration = this.#upTo(this.#isLikely(0.2) ? 800 : 60);
+    const options = { wait, signal, watchdog: this.#isLikely(0.5), maxHold: 3_000 };
+    if (this.#isLikely(0.5)) {
+      const lock = await redlock.acquire(resources, ttl, options);
+      this.#got(lock);
+      await this.#sleep(duration);
+      if (this.#isLikely(0.9)) await lock.release();
+    } else {
+      const holdAtLeast = this.#isLikely(0.2) ? this.#upTo(300) : 0;
+      await redlock.using(resources, { ...options, ttl, holdAtLeast }, (lock) => {
+        this.#got(lock);
+        return this.#sleep(duration);
+      });
+    }
+  }
+
+  #got(lock: Lock): void {
+    this.#locks.add(lock);
+    this.#compareHolders();
+    if (this.#isLikely(0.5)) lock.signal.addEventListener('abort', () => this.#react());
+  }
+
+  // Called from within the library. One act is enough: it would be told of that in turn.
+  #react(): void {
+    if (!this.#doReact || !this.#isLikely(0.15)) return;
+    this.#doReact = false;
+    const lock = this.#oneOf([...this.#locks, undefined]);
+    const acts = [
+      () => this.#oneOf([...this.#controllers, undefined])?.abort(),
+      () => void lock?.release(),
+      () => void lock?.extend(100 + this.#upTo(300)).catch(() => undefined),
+      () => this.#call(),
+    ];
+    this.#oneOf(acts)();
+    this.#doReact = true;
+  }
+
+  async #end(): Promise<void> {
+    const { environment, nodes } = this.#scene;
+    this.#doReact = false;
+    for (const node of nodes) node.heal();
+    if (this.#isLikely(0.3)) void this.#oneOf(this.#processes).close();
+    for (let moment = 0; moment < 60; moment += 1) {
+      await environment.advance(100);
+      this.#compareHolders();
+    }
+    if (this.#calls.size > 0) this.#find(`${this.#calls.size} calls never end`);
+    for (const lock of this.#locks) void lock.release();
+    await environment.advance(4_000);
+    await this.#findRemains();
+  }
+
+  async #findRemains(): Promise<void> {
+    const { environment, nodes, owners } = this.#scene;
+    for (const redlock of this.#processes) {
+      const { held, waiting } = redlock.status();
+      if (held + waiting > 0) this.#find(`${held} locks held, ${waiting} calls waiting`);
+    }
+    if (environment.pendingTimers > 0) this.#find(`${environment.pendingTimers} timers`);
+    for (const resource of RESOURCES) {
+      const left = (await owners(resource)).filter((owner) => owner !== null);
+      const listeners = nodes.map((node) => node.listenersOf(resource));
+      if (left.length > 0) this.#find(`keys of ${resource} left: ${left.join()}`);
+      if (listeners.some((count) => count > 0)) this.#find(`${resource} is still listened for`);
+    }
+  }
+
+  #compareHolders(): void {
+    const holders = new Map<string, Lock>();
+    for (const lock of this.#locks) {
+      if (!lock.isValid) continue;
+      for (const resource of lock.resources) {
+        const other = holders.get(resource);
+        if (other !== undefined) this.#find(`${resource}: ${other.ownerId} and ${lock.ownerId}`);
+        holders.set(resource, lock);
+      }
+    }
+  }
+
+  #find(what: string): void {
+    this.findings.push(`seed ${this.seed}: ${what}`);
+  }
+
+  #sleep(duration: number): Promise<void> {
+    return new Promise((resolve) => this.#scene.environment.schedule(duration, resolve));
+  }
+
+  #isLikely(chance: number): boolean {
+    return this.#dice.random() < chance;
+  }
+
+  #upTo(limit: number): number {
+    return Math.floor(this.#dice.random() * limit);
+  }
+
+  #oneOf<T>(items: readonly T[]): T {
+    return items[this.#upTo(items.length)] as T;
+  }
+}
+
+it('nobody who acts on what he is told, at whatever moment, breaks a lock or leaves anything', async () => {
+  const findings: string[] = [];
+  for (let seed = 1; seed <= PLAYS; seed += 1) {
+    const play = new Play(seed);
+    await play.run();
+    findings.push(...play.findings);
+  }
+  expect(findings).toEqual([]);
+});
