@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
+import { runInNewContext } from 'node:vm';
 
 import { describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
@@ -70,6 +71,91 @@ describe('the ACL line for a Redis user', () => {
     expect(denied.filter((command) => !isForWaking.test(command))).toEqual([]);
   });
 });
+
+describe('the SQL that lets the store refuse late holders', () => {
+  /** The updates of a document, each as what it does to a row for one holder. */
+  const updatesOf = (file: string): Step[] =>
+    [...read(file).matchAll(/UPDATE stock SET (.*?) WHERE (.*?)[;`]/gs)].map(
+      ([, changes = '', conditions = '']) =>
+        (row, { parameters }) => {
+          const evaluate = (expression: string): unknown =>
+            runInNewContext(`(${expression})`, { ...row, ...parameters });
+          const isMet = evaluate(conditions.replaceAll(' = ', ' === ').replaceAll(' AND ', ' && '));
+          if (isMet === true) Object.assign(row, evaluate(`{${changes.replaceAll(' = ', ': ')}}`));
+          return isMet === true;
+        },
+    );
+
+  it('of the README sells no piece twice, in whatever order two holders write', () => {
+    const holders = [1, 2].map((token) => ({
+      parameters: { $1: token * 4, $2: token, $3: 'a' },
+      wanted: token * 4,
+    }));
+
+    expect(wrongOutcomes(updatesOf('README.md'), holders)).toEqual([]);
+  });
+
+  it('of the safety page, with a read in between, is as sound in every order of the steps', () => {
+    const [register, write] = updatesOf('docs/SAFETY.md');
+    const select: Step = ({ quantity }, { parameters, wanted }) => {
+      Object.assign(parameters, { $quantity: quantity - wanted });
+      return true;
+    };
+    const steps = [register, select, write].filter((step) => step !== undefined);
+    const holders = [1, 2].map((token) => ({
+      parameters: { $sku: 'a', $token: token },
+      wanted: token * 3,
+    }));
+
+    expect(steps).toHaveLength(3);
+    expect(wrongOutcomes(steps, holders)).toEqual([]);
+  });
+});
+
+interface Row {
+  readonly sku: string;
+  readonly quantity: number;
+  readonly fence: number;
+}
+
+interface Holder {
+  readonly parameters: Record<string, unknown>;
+  /** How many pieces it takes. */
+  readonly wanted: number;
+}
+
+/** Tells whether the statement reported a row: a holder goes on only then. */
+type Step = (row: Row, holder: Holder) => boolean;
+
+/** The orders of the holders' steps after which the stock is not what was there, less what was sold. */
+function wrongOutcomes(steps: readonly Step[], holders: readonly Holder[]): string[] {
+  const [first, second] = holders.map((_, index) => steps.map(() => index));
+  const orders = interleavings(first ?? [], second ?? []);
+  expect(orders.length).toBeGreaterThan(1);
+  return orders.flatMap((order) => {
+    const row: Row = { sku: 'a', quantity: 10, fence: 0 };
+    const done = holders.map(() => 0);
+    for (const index of order) {
+      const [present, by] = [steps[done[index] ?? 0], holders[index]];
+      const isReported = present !== undefined && by !== undefined && present(row, by);
+      done[index] = isReported ? (done[index] ?? 0) + 1 : NaN;
+    }
+    const sellers = holders.filter((_, index) => done[index] === steps.length);
+    const sold = sellers.reduce((sum, { wanted }) => sum + wanted, 0);
+    // Somebody is always served: the last holder, if nobody else.
+    const isRight = row.quantity === 10 - sold && sold > 0 && sold <= 10;
+    return isRight ? [] : [`${order.join()}: ${row.quantity}`];
+  });
+}
+
+function interleavings<T>(left: readonly T[], right: readonly T[]): T[][] {
+  const [[nextLeft, ...restLeft], [nextRight, ...restRight]] = [left, right];
+  if (nextLeft === undefined || nextRight === undefined) return [[...left, ...right]];
+  return [
+    ...interleavings(restLeft, right).map((rest) => [nextLeft, ...rest]),
+    ...interleavings(left, restRight).map((rest) => [nextRight, ...rest]),
+  ];
+}
 
 /** Uses all of the library as a user with these rights: the commands that were denied. */
 async function deniedTo(words: readonly string[]): Promise<string[]> {
