@@ -11,6 +11,7 @@ import {
   Get,
   HttpCode,
   Injectable,
+  Module,
   NotFoundException,
   Param,
   ParseIntPipe,
@@ -27,9 +28,11 @@ import {
   type CanActivate,
   type ExecutionContext,
   type MessageEvent,
+  type ModuleMetadata,
   type NestInterceptor,
 } from '@nestjs/common';
-import { APP_FILTER, BaseExceptionFilter, Reflector } from '@nestjs/core';
+import { APP_FILTER, APP_INTERCEPTOR, BaseExceptionFilter, Reflector } from '@nestjs/core';
+import { Test } from '@nestjs/testing';
 import {
   currentLock,
   fromContext,
@@ -41,7 +44,8 @@ import {
 import { catchError, concatMap, defer, map, Observable, of, Subject, timer } from 'rxjs';
 import { mergeMap, raceWith, retry } from 'rxjs/operators';
 
-import { startServer, threeNodes } from './support/applications.js';
+import { afterTest } from '../support/after-test.js';
+import { Log, startServer, threeNodes } from './support/applications.js';
 import { faultyNodes } from './support/faulty-nodes.js';
 import { Gate, rejection, turn } from './support/events.js';
 
@@ -278,6 +282,58 @@ describe('the transaction around a @Locked handler', () => {
 
     expect((await get(url, '/by-hand/7', { method: 'POST' })).status).toBe(201);
     expect(journal).toEqual(['begin held', 'commit held']);
+  });
+});
+
+describe('a transaction that a global interceptor opens around a @Locked handler', () => {
+  const provider = { provide: APP_INTERCEPTOR, useClass: Transaction };
+  @Module({ providers: [provider] })
+  class Transactions {}
+
+  @Controller()
+  class Orders {
+    @Post()
+    @Locked('order:7')
+    async pay(): Promise<void> {}
+  }
+
+  /** What the transaction saw, in an application of this root module. */
+  async function seenIn(root: ModuleMetadata, isBoundByHand = false): Promise<readonly string[]> {
+    journal.length = 0;
+    const module = await Test.createTestingModule({ controllers: [Orders], ...root })
+      .setLogger(new Log())
+      .compile();
+    const application = module.createNestApplication({ forceCloseConnections: true });
+    if (isBoundByHand) application.useGlobalInterceptors(application.get(Transaction));
+    await application.listen(0, '127.0.0.1');
+    afterTest(() => application.close());
+    await get(await application.getUrl(), '/', { method: 'POST' });
+    return journal;
+  }
+
+  it('commits inside the lock where its module is imported after RedlockModule', async () => {
+    const imports = [RedlockModule.forRoot(threeNodes()), Transactions];
+
+    expect(await seenIn({ imports })).toEqual(['begin held', 'commit held']);
+  });
+
+  it('commits inside the lock where useGlobalInterceptors binds it', async () => {
+    const root = { imports: [RedlockModule.forRoot(threeNodes())], providers: [Transaction] };
+
+    expect(await seenIn(root, true)).toEqual(['begin held', 'commit held']);
+  });
+
+  it.each<[string, () => ModuleMetadata]>([
+    [
+      'the root module provides it',
+      () => ({ imports: [RedlockModule.forRoot(threeNodes())], providers: [provider] }),
+    ],
+    [
+      'its module is imported before RedlockModule',
+      () => ({ imports: [Transactions, RedlockModule.forRoot(threeNodes())] }),
+    ],
+  ])('commits after the release where %s', async (_where, root) => {
+    expect(await seenIn(root())).toEqual(['begin free', 'commit free']);
   });
 });
 
