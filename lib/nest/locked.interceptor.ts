@@ -49,7 +49,8 @@ const handledKey = Symbol.for('nestjs-locked.handled');
  * acquired when the handler is entered. Either way a transaction that an inner interceptor opens
  * commits inside the lock. Not inner is an `APP_INTERCEPTOR` of the root module, or of one that is
  * imported before `RedlockModule`: Nest runs these first. A handler's unfinished stream is waited
- * for, also when the client has its response.
+ * for, also when the client has its response; what a handler writes by itself, with `@Res()`, only
+ * if it awaits the end of that.
  *
  * Over HTTP: 423 with `Retry-After` for taken, 503 with `Retry-After` (1 s) for no quorum, expired
  * and closed, 500 for lost. Otherwise `RpcException`, `WsException`, or a GraphQL error with

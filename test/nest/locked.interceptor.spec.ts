@@ -2,7 +2,9 @@
 // `@Locked` endpoints over real HTTP: decorator orders, guards, the order of interceptors, and
 // how long the lock lasts.
 import { AsyncLocalStorage } from 'node:async_hooks';
+import type { ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
 
 import { describe, expect, it } from '@jest/globals';
 import {
@@ -17,6 +19,7 @@ import {
   ParseIntPipe,
   Post,
   Query,
+  Res,
   Scope,
   SetMetadata,
   Sse,
@@ -395,6 +398,18 @@ describe('a @Locked endpoint', () => {
       return new StreamableFile(feed.stream);
     }
 
+    @Get('piped')
+    @Locked('endpoint')
+    async piped(@Res() response: ServerResponse): Promise<void> {
+      feed.stream.pipe(response);
+    }
+
+    @Get('piped-to-the-end')
+    @Locked('endpoint')
+    async pipedToTheEnd(@Res() response: ServerResponse): Promise<void> {
+      await pipeline(feed.stream, response);
+    }
+
     @Get('slow')
     @UseInterceptors(Timeout)
     @Locked('endpoint')
@@ -539,6 +554,30 @@ describe('a @Locked endpoint', () => {
     feed.stream.push(null);
 
     expect((await reader?.read())?.done).toBe(true);
+    await freed();
+  });
+
+  it('releases while a handler with @Res() still writes, unless it waits for that', async () => {
+    const { url, isFree, freed } = await start();
+    const begin = async (path: string) => {
+      feed.stream = new Readable({ read: () => {} });
+      feed.stream.push('first');
+      const reader = (await fetch(url + path)).body?.getReader();
+      await reader?.read();
+      return async () => {
+        feed.stream.push(null);
+        while ((await reader?.read())?.done === false) await turn();
+      };
+    };
+
+    const endPiped = await begin('/piped');
+    await freed();
+    expect(feed.stream.readableEnded).toBe(false);
+    await endPiped();
+    const endAwaited = await begin('/piped-to-the-end');
+    expect(await isFree()).toBe(false);
+    await endAwaited();
+
     await freed();
   });
 
