@@ -53,8 +53,10 @@ export type LockedDecorator<Resource, Taken> = <Target extends AnyMethod>(
  * until the handler is, which should `await pipeline(…)` rather than pipe.
  *
  * A method declared to return an Observable gives one that acquires on subscription, an async
- * generator one that acquires on its first step; any other gives a Promise. Called inside a body
- * that already holds the resource it is refused (`reentrant`).
+ * generator one that acquires on its first step; any other gives a Promise, whatever its type
+ * says. So write `: Observable<…>` itself, no alias or subclass, and declare methods that return
+ * another iterable or a stream `async`. Called inside a body that already holds the resource it
+ * is refused (`reentrant`).
  * @param resource What to lock: a name, several (all or none), a function of the method's
  *   arguments that returns either, or {@link fromContext}.
  * @param options Lifetime given to the nodes in ms, or options.

@@ -11,7 +11,16 @@ import { text } from 'node:stream/consumers';
 import { describe, expect, it, jest } from '@jest/globals';
 import { Injectable, StreamableFile } from '@nestjs/common';
 import { currentLock, Locked, LockTakenError, RedlockService, type Lock } from 'nestjs-locked';
-import { concat, from, lastValueFrom, Observable, of, Subject, toArray } from 'rxjs';
+import {
+  BehaviorSubject,
+  concat,
+  from,
+  lastValueFrom,
+  Observable,
+  of,
+  Subject,
+  toArray,
+} from 'rxjs';
 
 import { startModule } from './support/applications.js';
 import { faultyNodes } from './support/faulty-nodes.js';
@@ -180,6 +189,75 @@ async function emit(value: number): Promise<void> {
   while (!source.values.observed) await turn();
   source.values.next(value);
 }
+
+describe('a @Locked method whose stand-in cannot give what is declared', () => {
+  type Feed = Observable<number>;
+
+  @Injectable()
+  class Declared {
+    @Locked('declared')
+    inferred() {
+      return of(1);
+    }
+
+    @Locked('declared')
+    aliased(): Feed {
+      return of(1);
+    }
+
+    @Locked('declared')
+    generator(): AsyncGenerator<number> {
+      return this.iterate();
+    }
+
+    @Locked('declared')
+    iterable(): AsyncIterable<number> {
+      return this.iterate();
+    }
+
+    @Locked('declared')
+    readable(): Readable {
+      return Readable.from(['one']);
+    }
+
+    @Locked('declared')
+    file(): StreamableFile {
+      return new StreamableFile(Readable.from(['one']));
+    }
+
+    @Locked('declared')
+    subject(): BehaviorSubject<number> {
+      return new BehaviorSubject(1);
+    }
+
+    private async *iterate(): AsyncGenerator<number> {
+      yield 1;
+    }
+  }
+
+  async function resultOf(kind: keyof Declared): Promise<unknown[]> {
+    const module = await startModule({ providers: [Declared] }, { shutdownTimeout: 0 });
+    // In an array: who awaits it gets the result itself.
+    return [module.get(Declared)[kind]()];
+  }
+
+  it.each(['inferred', 'aliased', 'generator', 'iterable', 'readable', 'file'] as const)(
+    'gives a Promise of it: %s',
+    async (kind) => {
+      const [result] = await resultOf(kind);
+
+      expect(result).toBeInstanceOf(Promise);
+      await result;
+    },
+  );
+
+  it('gives a plain Observable for a Subject', async () => {
+    const [result] = await resultOf('subject');
+
+    expect(result).toBeInstanceOf(Observable);
+    expect(result).not.toBeInstanceOf(BehaviorSubject);
+  });
+});
 
 describe('a @Locked method that returns an Observable', () => {
   it('acquires on subscription and releases when it completes', async () => {
