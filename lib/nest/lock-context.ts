@@ -30,8 +30,9 @@ const storage = sharedStorage();
 /**
  * The lock that the running async context holds: inside a `@Locked` method or the body of
  * `RedlockService.using`, also in what they call and await. With several, the innermost one, or
- * the innermost one of `resource`. Undefined outside, and in background work that outlives the
- * body. The lock may have been lost meanwhile: watch its `signal`, ask its `isValid`.
+ * the innermost one of `resource`. Undefined outside, as in the body of a `for await` over a
+ * `@Locked` generator, and in background work that outlives the body. The lock may have been lost
+ * meanwhile: watch its `signal`, ask its `isValid`.
  * @example
  * ```ts
  * @Locked('nightly-report', minutes(1))

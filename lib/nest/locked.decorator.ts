@@ -55,8 +55,10 @@ export type LockedDecorator<Resource, Taken> = <Target extends AnyMethod>(
  * A method declared to return an Observable gives one that acquires on subscription, an async
  * generator one that acquires on its first step; any other gives a Promise, whatever its type
  * says. So write `: Observable<…>` itself, no alias or subclass, and declare methods that return
- * another iterable or a stream `async`. Called inside a body that already holds the resource it
- * is refused (`reentrant`).
+ * another iterable or a stream `async`.
+ *
+ * Called inside a body that already holds the resource it is refused (`reentrant`). The body of a
+ * `for await` over a locked iterable is not inside: a call there waits, for the loop itself.
  * @param resource What to lock: a name, several (all or none), a function of the method's
  *   arguments that returns either, or {@link fromContext}.
  * @param options Lifetime given to the nodes in ms, or options.

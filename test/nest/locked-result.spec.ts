@@ -414,6 +414,18 @@ describe('a @Locked async generator', () => {
     expect(await isFree()).toBe(true);
   });
 
+  it('is locked for itself alone: the loop over it is outside, and a lock there waits', async () => {
+    const { feeds, redlock } = await start();
+    const outside: unknown[] = [];
+
+    for await (const value of feeds.generate(1)) {
+      const refused = await rejection(redlock.acquire('feed', 1_000, { wait: 5 }));
+      outside.push(value, currentLock(), refused);
+    }
+
+    expect(outside).toEqual([0, undefined, expect.any(LockTakenError)]);
+  });
+
   it('releases when the consumer breaks off, and runs the finally of the generator', async () => {
     const { feeds, isFree } = await start();
 
