@@ -267,25 +267,34 @@ describe('a @Locked method of every kind of instance', () => {
     expect(await module.get(Twice).run()).toEqual([['outer'], ['inner']]);
   });
 
-  it('says what to do for instances that Nest did not make', async () => {
+  it('says what to do for instances that Nest did not make, and runs nothing', async () => {
+    let runs = 0;
+    @Injectable()
+    class Orphan {
+      @Locked('kinds')
+      async run(): Promise<void> {
+        runs += 1;
+      }
+    }
     const module = await startModule({
       providers: [
-        { provide: 'factory', useFactory: () => new Transient() },
-        { provide: 'value', useValue: new Transient() },
+        { provide: 'factory', useFactory: () => new Orphan() },
+        { provide: 'value', useValue: new Orphan() },
       ],
     });
-    const detached = Transient.prototype.run;
+    const detached = Orphan.prototype.run;
 
     for (const run of [
-      () => module.get<Transient>('factory').run(),
-      () => module.get<Transient>('value').run(),
-      () => new Transient().run(),
+      () => module.get<Orphan>('factory').run(),
+      () => module.get<Orphan>('value').run(),
+      () => new Orphan().run(),
       () => Reflect.apply(detached, undefined, []),
     ]) {
       const error = await rejection(run());
       expect(error).toBeInstanceOf(TypeError);
-      expect(String(error)).toMatch(/Transient\.run.*useFactory.*Register the class/s);
+      expect(String(error)).toMatch(/Orphan\.run.*useFactory.*Register the class/s);
     }
+    expect(runs).toBe(0);
   });
 
   it('ends the start of an application without RedlockModule, saying what to import', async () => {
