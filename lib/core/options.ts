@@ -96,7 +96,8 @@ export interface RedlockOptions extends Omit<AcquireOptions, 'signal'> {
    */
   readonly keyPrefix?: string;
   /**
-   * How long a shutdown waits for running bodies before it aborts their signals, in whole ms.
+   * How long a shutdown waits for running bodies before it aborts their signals, in whole ms, 0 to
+   * 2_147_483_647. Bodies get a second more to end then; `acquire`d locks do not.
    * @default 10_000
    */
   readonly shutdownTimeout?: Milliseconds;

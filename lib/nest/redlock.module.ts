@@ -32,9 +32,9 @@ import type { Milliseconds } from '../core/units.js';
  *
  * At start it waits up to 2 s for the nodes: a mistake in the configuration ends the start, nodes
  * that are merely down do not. At `app.close()`, and with `enableShutdownHooks()` at a signal, new
- * acquisitions are refused, running bodies get `shutdownTimeout`, locks are released, and the
- * connections that were made here are closed. That is in `onApplicationShutdown`, after the
- * servers have drained.
+ * acquisitions are refused, running bodies get `shutdownTimeout` and, their signals aborted, a
+ * second more, locks are released, and the connections that were made here are closed. That is in
+ * `onApplicationShutdown`, after the servers have drained.
  * @example
  * ```ts
  * @Module({

@@ -56,13 +56,16 @@ describe('a process', () => {
     expect(ending).toBeLessThan(1_000);
   });
 
-  it('that is killed holds its lock for its ttl, and no longer', async () => {
+  it.each([
+    ['is killed', 'SIGKILL'],
+    ['gets SIGTERM without enableShutdownHooks()', 'SIGTERM'],
+  ] as const)('that %s holds its lock for its ttl, and no longer', async (_how, signal) => {
     const ttl = 1_200;
     const child = await startHolder({ resource: 'killed', ttl, duration: 60_000 });
     const nodes = servers.map(({ url }) => url);
     const { app, redlock } = await startApplication(nodes, { ttlMax: ttl });
     afterTest(() => app.close());
-    child.kill('SIGKILL');
+    child.kill(signal);
     await once(child, 'exit');
 
     const taken = await redlock

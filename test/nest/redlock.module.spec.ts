@@ -1,6 +1,6 @@
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 import { Inject, Injectable, Module } from '@nestjs/common';
 import {
   currentLock,
@@ -353,6 +353,38 @@ describe('app.close()', () => {
       { isClosed: true },
       { isClosed: true },
     ]);
+  });
+});
+
+describe('enableShutdownHooks()', () => {
+  it('makes a signal await running bodies and release what they held', async () => {
+    const nodes = threeNodes();
+    const module = await startPlain({ imports: [RedlockModule.forRoot(nodes)] });
+    const redlock = module.get(RedlockService);
+    const other = (await startPlain({ imports: [RedlockModule.forRoot(nodes)] })).get(
+      RedlockService,
+    );
+    // What Nest ends the process by when its hooks are done.
+    const ended = new Gate();
+    const kill = jest.spyOn(process, 'kill').mockImplementation(() => {
+      ended.open();
+      return true;
+    });
+    afterTest(() => kill.mockRestore());
+    const leave = new Gate();
+    const body = redlock.using('a', async ({ signal }) => {
+      await leave.passed;
+      return signal.aborted;
+    });
+    module.enableShutdownHooks(['SIGUSR2']);
+
+    process.emit('SIGUSR2', 'SIGUSR2');
+    await closedToNewcomers(redlock);
+    leave.open();
+
+    expect(await body).toBe(false);
+    await ended.passed;
+    expect((await other.inspect('a')).state).toBe('free');
   });
 });
 
