@@ -54,7 +54,8 @@ const handledKey = Symbol.for('nestjs-locked.handled');
  *
  * Over HTTP: 423 with `Retry-After` for taken, 503 with `Retry-After` (1 s) for no quorum, expired
  * and closed, 500 for lost. Otherwise `RpcException`, `WsException`, or a GraphQL error with
- * `extensions.code`. The original is the `cause`. Errors of guards do not come by here. Of a hybrid
+ * `extensions.code`. The original is the `cause`. Errors of guards do not come by here, nor those
+ * of GraphQL's field resolvers without `fieldResolverEnhancers: ['interceptors']`. Of a hybrid
  * application `connectMicroservice` needs `inheritAppConfig: true`, as for all global interceptors;
  * Nest 11 gives gateways none, and they need `@UseInterceptors(LockedInterceptor)`.
  */
