@@ -14,7 +14,8 @@ export interface RetryDelay {
 export interface AcquireOptions {
   /**
    * How long to keep trying while others hold the resource or too few nodes answer, in whole
-   * ms; 0 makes one attempt. Counted from the call, the time in this process's queue included.
+   * ms, 0 to 2_147_483_647; 0 makes one attempt. Counted from the call, the time in this
+   * process's queue included.
    * @default 5_000 – longer than most critical sections, shorter than most HTTP timeouts
    */
   readonly wait?: Milliseconds;
@@ -32,8 +33,8 @@ export interface AcquireOptions {
    */
   readonly watchdog?: boolean;
   /**
-   * How long the lock may be extended, in whole ms since its acquisition. It is lost when the
-   * validity that it has by then ends.
+   * How long the lock may be extended, in whole ms since its acquisition, 100 to 2_147_483_647. It
+   * is lost when the validity that it has by then ends.
    * @default 3_600_000 – a body that hangs for an hour must not block the others for ever
    */
   readonly maxHold?: Milliseconds;
@@ -71,12 +72,14 @@ export interface RedlockOptions extends Omit<AcquireOptions, 'signal'> {
    */
   readonly driftFactor?: number;
   /**
-   * How long one attempt waits for the nodes, in whole ms; never more than a quarter of the ttl.
+   * How long one attempt waits for the nodes, in whole ms, 1 to `ttlMax`; never more than a quarter
+   * of the ttl.
    * @default a twentieth of the ttl, at least 50, at most 500
    */
   readonly nodeTimeout?: Milliseconds;
   /**
-   * A node silent for this long is disconnected and connected anew, in whole ms.
+   * A node silent for this long is disconnected and connected anew, in whole ms, 1 to
+   * 2_147_483_647.
    * @default 5_000
    */
   readonly stallTimeout?: Milliseconds;

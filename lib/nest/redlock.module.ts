@@ -49,7 +49,8 @@ export class RedlockModule {
    * Registers a lock domain.
    * @param nodes The independent nodes: `redis://` or `rediss://` URLs, ioredis options or
    *   clients, or any `LockNode`. Left out: one node in this process's memory.
-   * @throws TypeError, RangeError at once, naming option, rule and value.
+   * @throws TypeError, RangeError at once, naming option, rule and value. What is wrong with one
+   *   of `nodes` ends the start of the application.
    */
   static forRoot(nodes?: readonly NodeInput[], options: RedlockModuleOptions = {}): DynamicModule {
     const { name, isGlobal, ...rest } = options;

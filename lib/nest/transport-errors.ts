@@ -11,7 +11,7 @@ import {
 
 import { LockTakenError, RedlockError, type RedlockErrorCode } from '../core/errors.js';
 
-/** HTTP statuses of lock errors. */
+/** HTTP statuses of lock errors, each from 400 to 599. */
 export interface RedlockHttpStatus {
   /** Others hold the lock (LockTakenError). @default 423 Locked */
   readonly taken?: number;

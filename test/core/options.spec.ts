@@ -154,6 +154,7 @@ describe('a bad option of the module', () => {
     [{ ttl: '10s' }, new TypeError('Expected ttl to be a number of ms, got "10s"')],
     [{ wait: -1 }, integer('wait', 0, delayMax, '-1')],
     [{ wait: Infinity }, integer('wait', 0, delayMax, 'Infinity')],
+    [{ wait: 2 ** 31 }, integer('wait', 0, delayMax, '2147483648')],
     [{ wait: '5' }, new TypeError('Expected wait to be a number of ms, got "5"')],
     [{ retryDelay: 50 }, new TypeError('Expected retryDelay to be an object, got 50')],
     [
@@ -175,8 +176,10 @@ describe('a bad option of the module', () => {
     [{ nodeTimeout: 0 }, integer('nodeTimeout', 1, 30_000, '0')],
     [{ nodeTimeout: 40_000 }, integer('nodeTimeout', 1, 30_000, '40000')],
     [{ stallTimeout: 0 }, integer('stallTimeout', 1, delayMax, '0')],
+    [{ stallTimeout: 2 ** 31 }, integer('stallTimeout', 1, delayMax, '2147483648')],
     [{ watchdog: 'yes' }, new TypeError('Expected watchdog to be true or false, got "yes"')],
     [{ maxHold: 50 }, integer('maxHold', 100, delayMax, '50')],
+    [{ maxHold: 2 ** 31 }, integer('maxHold', 100, delayMax, '2147483648')],
     [{ shutdownTimeout: -1 }, integer('shutdownTimeout', 0, delayMax, '-1')],
     [{ shutdownTimeout: 0.5 }, integer('shutdownTimeout', 0, delayMax, '0.5')],
     [

@@ -203,6 +203,11 @@ describe('RedlockModule given bad input', () => {
       () => RedlockModule.forRoot(undefined, { httpStatus: { taken: 200 } }),
       /httpStatus\.taken .*got 200/,
     ],
+    [
+      'a status beyond all errors',
+      () => RedlockModule.forRoot(undefined, { httpStatus: { lost: 600 } }),
+      /httpStatus\.lost .*from 400 to 599, got 600/,
+    ],
     ['no way to make options', () => RedlockModule.forRootAsync({}), /one of useFactory.*got 0/],
     [
       'two ways to make options',
@@ -224,6 +229,12 @@ describe('RedlockModule given bad input', () => {
     const imports = [RedlockModule.forRootAsync({ useFactory })];
 
     expect(String(await rejection(startPlain({ imports })))).toMatch(message);
+  });
+
+  it('of one of the nodes ends the start, not the registration', async () => {
+    const imports = [RedlockModule.forRoot(['http://a'])];
+
+    expect(String(await rejection(startPlain({ imports })))).toMatch(/nodes\[0\]/);
   });
 
   it('ends the start where too few nodes will ever let it in, and leaves no connection', async () => {
