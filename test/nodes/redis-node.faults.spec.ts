@@ -1,6 +1,7 @@
 // What a Redis node does when its server hangs, dies, changes its role or refuses to serve.
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
+import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { systemEnvironment, type Environment } from '../../lib/core/environment.js';
 import type { LockNode, ReleaseRequest } from '../../lib/core/lock-node.js';
@@ -20,7 +21,7 @@ import {
   type TestNodes,
 } from '../support/node-harness.js';
 import { startRedisServer, type RedisServer } from '../support/redis-servers.js';
-import { callsOn } from '../support/server-info.js';
+import { callsOn, replidOf } from '../support/server-info.js';
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.js';
 
 /** A node is suspended after 100 ms of silence and dropped after 300. */
@@ -764,6 +765,33 @@ describe('a server that forgets (quarantine)', () => {
 
     await log.untilState('up', before);
     await log.until(({ message }) => BEGUN.test(message), before);
+  });
+
+  it('is quarantined at its first replica, and again when the last has long been gone', async () => {
+    const server = await startServer('--repl-backlog-ttl', '1');
+    const { log, node } = await startNode(server.url, SHORT);
+    await log.until(({ message }) => message === OVER);
+    const voteFor = async (resource: string): Promise<string> =>
+      (await acquire(node, { ...request(), resources: [resource] })).vote;
+    const newHistory = async (former: string): Promise<string> => {
+      await eventually(async () => (await replidOf(server.client)) !== former);
+      return replidOf(server.client);
+    };
+
+    await server.client.save();
+    const saved = await voteFor('saved');
+    const origin = await replidOf(server.client);
+    // As a replica does, and `redis-cli --rdb`.
+    const replica = connect(server.port, '127.0.0.1').resume();
+    afterTest(() => void replica.destroy());
+    replica.write('SYNC\r\n');
+    const copied = await newHistory(origin);
+    const attached = await voteFor('attached');
+    replica.destroy();
+    await newHistory(copied);
+    const gone = await voteFor('gone');
+
+    expect([saved, attached, gone]).toEqual(['granted', 'quarantined', 'quarantined']);
   });
 
   it.each([
