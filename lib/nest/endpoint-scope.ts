@@ -4,7 +4,8 @@
 import type { ExecutionContext } from '@nestjs/common';
 
 import type { LockTakenError } from '../core/errors.js';
-import { contextScopes, runInScope } from './lock-context.js';
+import type { Lock } from '../core/lock.js';
+import { contextScopes, runInScope, type ContextRunner } from './lock-context.js';
 import type { Hold } from './lock-hold.js';
 import type { LockedDefinition } from './locked-definition.js';
 
@@ -80,7 +81,9 @@ export class EndpointScope {
         this.#result = result;
         leave();
       };
-      return { hold: lend(hold, leaveWith), taken: null };
+      // In the scope too: a retry subscribes to an Observable from within what failed.
+      const run: ContextRunner = (body) => this.run(body);
+      return { hold: lend(hold.lock, run, leaveWith), taken: null };
     }
     leave();
     return this.#entry;
@@ -121,7 +124,7 @@ export class EndpointScope {
 }
 
 /** The scope's lock as the handler sees it: its end is the end of the handler's use only. */
-function lend(hold: Hold, leave: (result: unknown) => void): Hold {
+function lend(lock: Lock, run: ContextRunner, leave: (result: unknown) => void): Hold {
   let isOver = false;
   const end = (result?: unknown): Promise<void> => {
     isOver = true;
@@ -129,8 +132,8 @@ function lend(hold: Hold, leave: (result: unknown) => void): Hold {
     return Promise.resolve();
   };
   return {
-    lock: hold.lock,
-    run: hold.run,
+    lock,
+    run,
     get isOver() {
       return isOver;
     },

@@ -433,6 +433,13 @@ describe('a @Locked endpoint', () => {
       return this.flaky();
     }
 
+    @Get('retried/observable')
+    @UseInterceptors(Retrying)
+    @Locked('endpoint')
+    retriedObservable(): Observable<string> {
+      return defer(() => this.flaky());
+    }
+
     @Get('changing')
     @UseInterceptors(Retrying)
     @Locked((id: string) => id)
@@ -605,7 +612,7 @@ describe('a @Locked endpoint', () => {
     await freed();
   });
 
-  it.each(['literal', 'arguments'])(
+  it.each(['literal', 'arguments', 'observable'])(
     'lets an inner interceptor retry the handler under the same lock: %s',
     async (kind) => {
       const { url, isFree } = await start();
