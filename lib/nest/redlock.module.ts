@@ -22,7 +22,7 @@ import {
   type Registration,
 } from './redlock.module-definition.js';
 import { RedlockService } from './redlock.service.js';
-import { defaultDomain, getRedlockToken } from './redlock.tokens.js';
+import { defaultDomain, getRedlockToken, runtimeToken } from './redlock.tokens.js';
 import { createObserver, redlockLogger } from './telemetry.js';
 import { resolveOptions } from '../core/options.js';
 import type { Milliseconds } from '../core/units.js';
@@ -81,7 +81,7 @@ function describeModule(
   registration: Provider[],
 ): DynamicModule {
   const token = getRedlockToken(name);
-  const runtime = Symbol.for(`nestjs-locked.runtime:${name}`);
+  const runtime = runtimeToken(name);
   // The class is the provider and the token its alias: who overrides RedlockService in a test
   // overrides what @Locked gets, too.
   const service = name === defaultDomain ? RedlockService : token;
@@ -126,10 +126,13 @@ function createInterceptor(
 }
 
 /** A lock domain at work, from the start of the application to its shutdown. */
-class LockRuntime implements OnApplicationShutdown {
+export class LockRuntime implements OnApplicationShutdown {
   readonly redlock: Redlock;
   readonly isReentrant: boolean;
   readonly #nodes: NodeSet;
+  #tellClosed: (() => void) | undefined;
+  /** Resolves when the application has shut down and its locks have ended. */
+  readonly closed = new Promise<void>((resolve) => (this.#tellClosed = resolve));
 
   constructor(redlock: Redlock, nodes: NodeSet, isReentrant: boolean) {
     this.redlock = redlock;
@@ -160,6 +163,7 @@ class LockRuntime implements OnApplicationShutdown {
 
   async onApplicationShutdown(): Promise<void> {
     await this.redlock.close();
+    this.#tellClosed?.();
     // Last: the releases above travel on these connections.
     await this.#nodes.close();
   }

@@ -111,11 +111,6 @@ export class RedlockService {
     return Promise.resolve(this.#redlock.status());
   }
 
-  /** @internal Shuts down, as `Redlock.close`; where that is under way, waits for its end. */
-  close(): Promise<void> {
-    return this.#redlock.close();
-  }
-
   #caller(options: PlacedOptions, place: string): Caller {
     const isReentrant = checkBoolean('reentrant', options.reentrant ?? this.#isReentrant);
     return {

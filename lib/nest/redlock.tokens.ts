@@ -21,6 +21,11 @@ export function getRedlockToken(name: string = defaultDomain): symbol {
   );
 }
 
+/** Token of a domain's `LockRuntime`. */
+export function runtimeToken(name: string): symbol {
+  return Symbol.for(`nestjs-locked.runtime:${name}`);
+}
+
 /**
  * Injects the `RedlockService` of a lock domain.
  * @example

@@ -13,8 +13,8 @@ import { metrics, trace, type MeterProvider, type TracerProvider } from '@opente
 import { describe } from '../core/resources.js';
 import { checkBoolean } from '../core/options.js';
 import { registeredDomains } from '../nest/redlock.module-definition.js';
-import type { RedlockService } from '../nest/redlock.service.js';
-import { getRedlockToken } from '../nest/redlock.tokens.js';
+import type { LockRuntime } from '../nest/redlock.module.js';
+import { runtimeToken } from '../nest/redlock.tokens.js';
 import type { ChannelMessages } from '../nest/telemetry.js';
 import { scopeName } from './attributes.js';
 import { LockMetrics } from './lock-metrics.js';
@@ -77,7 +77,7 @@ class Telemetry implements OnModuleInit, OnApplicationShutdown {
   readonly #options: RedlockTelemetryOptions;
   readonly #moduleRef: ModuleRef;
   readonly #modules: ModulesContainer;
-  #domains: readonly (ObservedDomain & { readonly service: RedlockService })[] = [];
+  #domains: readonly ObservedDomain[] = [];
   #stops: readonly (() => void)[] = [];
 
   constructor(options: RedlockTelemetryOptions, moduleRef: ModuleRef, modules: ModulesContainer) {
@@ -105,18 +105,18 @@ class Telemetry implements OnModuleInit, OnApplicationShutdown {
     ];
   }
 
-  async onApplicationShutdown(): Promise<void> {
-    // Whichever module Nest shuts down first: the locks that end by it are to be told of.
-    await Promise.all(this.#domains.map(({ service }) => service.close()));
-    for (const stop of this.#stops) stop();
+  onApplicationShutdown(): void {
+    // Not awaited: modules that Nest shuts down after this one may need their locks till then.
+    void Promise.all(this.#domains.map(({ runtime }) => runtime.closed)).then(() => {
+      for (const stop of this.#stops) stop();
+    });
   }
 
-  #findDomains() {
-    return registeredDomains(this.#modules).map((name) => {
-      const token = getRedlockToken(name);
-      const service = this.#moduleRef.get<RedlockService>(token, { strict: false });
-      return { name, service, status: () => service.status() };
-    });
+  #findDomains(): ObservedDomain[] {
+    return registeredDomains(this.#modules).map((name) => ({
+      name,
+      runtime: this.#moduleRef.get<LockRuntime>(runtimeToken(name), { strict: false }),
+    }));
   }
 }
 

@@ -3,11 +3,12 @@ import { ValueType, type BatchObservableResult, type Meter } from '@opentelemetr
 
 import type { NodeStatus } from '../core/lock-node.js';
 import type { RedlockStatus } from '../core/redlock.js';
+import type { LockRuntime } from '../nest/redlock.module.js';
 
 /** A lock domain whose status is read. */
 export interface ObservedDomain {
   readonly name: string;
-  readonly status: () => Promise<RedlockStatus>;
+  readonly runtime: LockRuntime;
 }
 
 /** `quarantined`: up, but its votes do not count yet. */
@@ -25,8 +26,10 @@ const states: readonly ObservedState[] = [
 /** Observes the domains at each collection, until the function that it returns is called. */
 export function observeStatus(meter: Meter, domains: readonly ObservedDomain[]): () => void {
   const gauges = createGauges(meter);
-  const observe = async (result: BatchObservableResult): Promise<void> => {
-    for (const { name, status } of domains) observeDomain(result, gauges, name, await status());
+  const observe = (result: BatchObservableResult): void => {
+    for (const { name, runtime } of domains) {
+      observeDomain(result, gauges, name, runtime.redlock.status());
+    }
   };
   const observables = Object.values(gauges);
   meter.addBatchObservableCallback(observe, observables);

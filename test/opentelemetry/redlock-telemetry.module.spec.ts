@@ -3,6 +3,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
+import { Test } from '@nestjs/testing';
 import { context, diag, DiagLogLevel, SpanStatusCode, trace } from '@opentelemetry/api';
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
 import {
@@ -26,7 +28,7 @@ import { RedlockTelemetryModule, type RedlockTelemetryOptions } from 'nestjs-loc
 import type { FaultyNode } from 'nestjs-locked/testing';
 
 import { afterTest } from '../support/after-test.js';
-import { quick, startPlain, threeNodes } from '../nest/support/applications.js';
+import { Log, quick, startPlain, threeNodes } from '../nest/support/applications.js';
 import { faultyNodes } from '../nest/support/faulty-nodes.js';
 import { aborted, Gate, rejection, thrown } from '../nest/support/events.js';
 
@@ -441,10 +443,10 @@ describe('the guide', () => {
 
 describe('RedlockTelemetryModule', () => {
   const channels = ['acquire', 'extend', 'release', 'lost', 'round'];
+  const isHeard = () => channels.map((name) => hasSubscribers(`nestjs-locked:${name}`));
 
   it('hears the channels while the application runs, and of locks that its shutdown ends', async () => {
     const { module, redlock, points } = await startTelemetry();
-    const isHeard = () => channels.map((name) => hasSubscribers(`nestjs-locked:${name}`));
     const gate = new Gate();
     const started = new Gate();
     const work = redlock.using('a', async () => {
@@ -465,6 +467,64 @@ describe('RedlockTelemetryModule', () => {
       'released',
     ]);
     expect(await points('nestjs_locked.held')).toEqual([]);
+  });
+
+  it.each([
+    ['a module', false],
+    ['a global module', true],
+  ])('leaves the locks to %s that still needs them when it shuts down', async (_name, global) => {
+    const gate = new Gate();
+    const seen: unknown[] = [];
+    @Injectable()
+    class Loop implements OnApplicationShutdown {
+      readonly redlock: RedlockService;
+      constructor(redlock: RedlockService) {
+        this.redlock = redlock;
+      }
+
+      run(): Promise<void> {
+        return this.redlock.using('loop', async (lock) => {
+          await gate.passed;
+          seen.push(lock.isValid);
+        });
+      }
+
+      async onApplicationShutdown(): Promise<void> {
+        gate.open();
+        seen.push(await this.redlock.using('flush', () => 'flushed'));
+      }
+    }
+    class Jobs {}
+    const module = await startPlain({
+      imports: [
+        RedlockModule.forRoot(threeNodes(), { ...quick, shutdownTimeout: 20 }),
+        { module: Jobs, global, providers: [Loop] },
+        RedlockTelemetryModule.forRoot(),
+      ],
+    });
+    const work = module.get(Loop, { strict: false }).run();
+
+    await Promise.all([work, module.close()]);
+
+    expect(seen).toEqual([true, 'flushed']);
+    expect(isHeard()).toEqual(channels.map(() => false));
+  });
+
+  it('ends with an application whose RedlockService a test has replaced', async () => {
+    const log = new Log();
+    const module = await Test.createTestingModule({
+      imports: [RedlockModule.forRoot(threeNodes(), quick), RedlockTelemetryModule.forRoot()],
+    })
+      .setLogger(log)
+      .overrideProvider(RedlockService)
+      .useValue({ using: () => Promise.resolve() })
+      .compile();
+    await module.init();
+
+    await module.close();
+
+    expect(log.lines.filter(([level]) => level !== 'log')).toEqual([]);
+    expect(isHeard()).toEqual(channels.map(() => false));
   });
 
   it('ends with the application the spans of locks that another one of the process holds on to', async () => {
