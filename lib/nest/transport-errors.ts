@@ -51,7 +51,7 @@ interface Notice {
 /**
  * The error to answer with: the transport's own with the original as its `cause`, or the original
  * where it is none of a lock, or has no counterpart. A LockReentryError is a mistake in the
- * program and stays as it is, so that Nest logs it and answers as to any other: with a 500.
+ * program: Nest logs it and answers as to any other, over HTTP with a 500.
  */
 export async function toTransportError(
   error: unknown,
@@ -61,8 +61,12 @@ export async function toTransportError(
 ): Promise<unknown> {
   if (!(error instanceof RedlockError)) return error;
   const notice = noticeOf(error, httpStatus);
-  if (notice === null) return error;
-  switch (context.getType<string>()) {
+  const transport = context.getType<string>();
+  if (notice === null) {
+    // GraphQL servers send the message of any error to the client, whichever it is.
+    return transport === 'graphql' ? new Error('Internal server error', { cause: error }) : error;
+  }
+  switch (transport) {
     case 'http':
       setRetryAfter(notice, context, httpServer);
       return httpException(notice, error);

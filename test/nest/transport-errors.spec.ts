@@ -328,26 +328,35 @@ describe('in GraphQL', () => {
     async name(): Promise<string> {
       return 'done';
     }
+
+    @Locked('account:42')
+    async nested(): Promise<string> {
+      return this.nested();
+    }
   }
 
   // What @nestjs/graphql, and others like it, do for each resolver.
-  async function start(contextType: string, log = new Log()) {
+  async function start(contextType: string, log = new Log(), name: keyof Resolver = 'name') {
     const imports = [RedlockModule.forRoot(threeNodes())];
     const module = await startPlain({ imports, providers: [Names] }, log);
     const resolver = module.get(Names);
     const none = undefined;
     const resolve = module
       .get(ExternalContextCreator)
-      .create(resolver, resolver.name, 'name', none, none, none, none, none, contextType);
+      .create(resolver, resolver[name], name, none, none, none, none, none, contextType);
     return { module, resolve: (): Promise<unknown> => resolve() as Promise<unknown> };
+  }
+
+  function schemaOf(resolve: () => Promise<unknown>): GraphQLSchema {
+    const type = new GraphQLNonNull(GraphQLString);
+    const query = new GraphQLObjectType({ name: 'Query', fields: { name: { type, resolve } } });
+    return new GraphQLSchema({ query });
   }
 
   it('a taken lock is an error with extensions.code, and nothing to log', async () => {
     const log = new Log();
     const { module, resolve } = await start('graphql', log);
-    const type = new GraphQLNonNull(GraphQLString);
-    const query = new GraphQLObjectType({ name: 'Query', fields: { name: { type, resolve } } });
-    const schema = new GraphQLSchema({ query });
+    const schema = schemaOf(resolve);
     const ask = () => graphql({ schema, source: '{ name }' });
 
     const free = await ask();
@@ -363,6 +372,19 @@ describe('in GraphQL', () => {
     });
     expect(taken.errors?.[0]?.originalError).toMatchObject({ cause: { code: 'LOCK_TAKEN' } });
     expect(log.lines.filter(([level]) => level !== 'log')).toEqual([]);
+  });
+
+  it('a nested acquisition is logged, and the client learns of no resource and no source', async () => {
+    const log = new Log();
+    const { resolve } = await start('graphql', log, 'nested');
+
+    const { errors } = await graphql({ schema: schemaOf(resolve), source: '{ name }' });
+
+    expect(errors?.map((error) => error.toJSON())).toMatchObject([
+      { message: 'Internal server error', path: ['name'] },
+    ]);
+    const logged = log.lines.filter(([level]) => level === 'error').map(([, error]) => error);
+    expect(logged).toMatchObject([{ cause: { code: 'LOCK_REENTRY' } }]);
   });
 
   it('or any other transport without an error kind known here: the error stays as it is', async () => {
