@@ -6,6 +6,11 @@ import { basename, dirname, join, sep } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 
 const root = join(import.meta.dirname, '..');
+const { peerDependencies, peerDependenciesMeta } = JSON.parse(read('package.json')) as {
+  readonly peerDependencies: object;
+  readonly peerDependenciesMeta: object;
+};
+const optionalPeers = Object.keys(peerDependenciesMeta);
 
 describe('the library', () => {
   const sources = filesBelow('lib').filter((file) => file.endsWith('.ts'));
@@ -41,8 +46,19 @@ describe('the library', () => {
 
     expect(reached.length).toBeGreaterThan(40);
     expect(
-      reached.filter((file) => /from '@(opentelemetry|nestjs\/terminus)/.test(read(file))),
+      reached.filter((file) => optionalPeers.some((name) => read(file).includes(`from '${name}'`))),
     ).toEqual([]);
+  });
+
+  // A strict package manager lets us load the application's copy of a peer, and of nothing else.
+  it('has every package that it loads among its peers', () => {
+    const loaded = sources.flatMap((file) => [
+      ...withoutComments(read(file)).matchAll(/'(@[\w-]+\/[\w-]+)'|from '([\w-]+)'/g),
+    ]);
+
+    const names = new Set(loaded.map(([, scoped, unscoped]) => scoped ?? unscoped));
+
+    expect([...names].filter((name) => !(String(name) in peerDependencies))).toEqual([]);
   });
 
   it.each(sources)('%s leaves nothing for later', (file) => {

@@ -165,7 +165,7 @@ async function loadException(
   className: string,
 ): Promise<ExceptionClass | null> {
   try {
-    // By a variable: no peer of ours, so neither compiler nor bundler may insist on it.
+    // By a variable: the peer is optional, so neither compiler nor bundler may insist on it.
     const loaded = (await import(packageName)) as Record<string, unknown>;
     const found = loaded[className];
     return typeof found === 'function' ? (found as ExceptionClass) : null;
