@@ -117,12 +117,12 @@ const registrationPrefix = 'nestjs-locked.registration:';
 /** @throws TypeError, RangeError naming option, rule and value. */
 export function createRegistration(options: RedlockFactoryOptions): Registration {
   if (typeof options !== 'object' || (options as unknown) === null) {
-    throw new TypeError(`Expected the options to be an object, got ${describe(options)}`);
+    throw new TypeError(`Expected the options to be an object, got ${describeSafely(options)}`);
   }
   const { nodes, interceptor = true, httpStatus, reentrant = false, ...further } = options;
   const { environment = systemEnvironment, ...core } = further;
   if (nodes !== undefined && !Array.isArray(nodes)) {
-    throw new TypeError(`Expected nodes to be an array, got ${describe(nodes)}`);
+    throw new TypeError(`Expected nodes to be an array, got ${describeSafely(nodes)}`);
   }
   if (nodes?.length === 0) {
     throw new RangeError(
@@ -174,6 +174,11 @@ export function provideRegistration(
     return [useClass, { provide, inject: [useClass], useFactory: create }];
   }
   return [{ provide, inject: [useExisting ?? ''], useFactory: create }];
+}
+
+// Not what it says: where nodes are expected it is a URL, and may hold a password.
+function describeSafely(value: unknown): string {
+  return typeof value === 'string' ? 'a string' : describe(value);
 }
 
 function checkEnvironment(environment: unknown): Environment {

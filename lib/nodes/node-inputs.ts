@@ -81,7 +81,7 @@ export function createNodes(
     return nodeSet([new MemoryNode({ environment })], [], environment, peers);
   }
   if (!Array.isArray(inputs)) {
-    throw new TypeError(`Expected nodes to be an array, got ${describe(inputs)}`);
+    throw new TypeError(`Expected nodes to be an array, got ${typeof inputs}`);
   }
   if (inputs.length === 0) {
     throw new RangeError('Expected nodes to name at least one node, got an empty array');

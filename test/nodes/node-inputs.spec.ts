@@ -106,7 +106,7 @@ describe('what a node may be named by', () => {
 
   it('is not an empty array, nor something else than an array', () => {
     expect(() => create([])).toThrow(RangeError);
-    expect(() => create('redis://localhost')).toThrow(/Expected nodes to be an array/);
+    expect(() => create('redis://u:secret@localhost')).toThrow(/^Expected nodes .*, got string$/);
   });
 
   it('is any LockNode, which is used as it is', async () => {
