@@ -70,7 +70,8 @@ class Accepted {
 }
 
 function define(): unknown {
-  return class Refused {
+  // A declaration: on a class that is an expression the compiler refuses any decorator.
+  class Refused {
     // @ts-expect-error -- the method has no string to give
     @Locked((id: string) => `a:${id}`)
     async otherType(_id: number): Promise<void> {}
@@ -118,7 +119,8 @@ function define(): unknown {
     // @ts-expect-error -- who calls a signal-less method could not abort it
     @Locked('a', { signal: new AbortController().signal })
     async signal(): Promise<void> {}
-  };
+  }
+  return Refused;
 }
 
 describe('the types of @Locked', () => {
