@@ -22,6 +22,17 @@ type CheckResult<Target extends AnyMethod> =
   ReturnType<Target> extends Deferred
     ? unknown
     : Problem<'a @Locked method returns a Promise, an Observable, an AsyncIterable or a stream'>;
+type CheckIterable<Target extends AnyMethod> = [Richer<Awaited<ReturnType<Target>>>] extends [never]
+  ? unknown
+  : Problem<'an AsyncIterable that a @Locked method returns comes out as an AsyncGenerator'>;
+// The async iterables among `Result` that are more than that; streams come out as they are.
+type Richer<Result> = unknown extends Result
+  ? never
+  : Result extends { readonly pipe: unknown } | { readonly pipeTo: unknown }
+    ? never
+    : Result extends AsyncIterable<unknown>
+      ? Exclude<keyof Result, keyof AsyncGenerator>
+      : never;
 type CheckArguments<Callback, Target extends AnyMethod> = [Callback] extends [AnyMethod]
   ? [Callback] extends [(...args: Parameters<Target>) => unknown]
     ? unknown
@@ -39,6 +50,7 @@ export type LockedDecorator<Resource, Taken> = <Target extends AnyMethod>(
   key: string | symbol,
   descriptor: TypedPropertyDescriptor<Target> &
     CheckResult<Target> &
+    CheckIterable<Target> &
     CheckArguments<Resource, Target> &
     CheckArguments<Taken, Target> &
     CheckTaken<Taken, Target>,
@@ -55,7 +67,8 @@ export type LockedDecorator<Resource, Taken> = <Target extends AnyMethod>(
  * A method declared to return an Observable gives one that acquires on subscription, an async
  * generator one that acquires on its first step; any other gives a Promise, whatever its type
  * says. So write `: Observable<…>` itself, no alias or subclass, and declare methods that return
- * another iterable or a stream `async`.
+ * another iterable or a stream `async`. An async iterable that the Promise resolves with comes out
+ * as an async generator, without what else it has: of a page of data return the data.
  *
  * Called inside a body that already holds the resource it is refused (`reentrant`). The body of a
  * `for await` over a locked iterable is not inside: a call there waits, for the loop itself.

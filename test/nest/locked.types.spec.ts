@@ -1,7 +1,9 @@
 /* eslint-disable @typescript-eslint/no-unused-vars -- parameters are there for their types */
 // What the compiler says about `@Locked`: `npm run typecheck` checks the expected errors. At run
 // time there is only the class to define.
+import { EventEmitter, on } from 'node:events';
 import { Readable } from 'node:stream';
+import { ReadableStream } from 'node:stream/web';
 
 import { describe, expect, it } from '@jest/globals';
 import type { StreamableFile } from '@nestjs/common';
@@ -64,9 +66,38 @@ class Accepted {
   }
 
   @Locked('a')
+  async iterable(): Promise<AsyncIterable<number> | null> {
+    return null;
+  }
+
+  @Locked('a')
+  async generator(): Promise<AsyncGenerator<number>> {
+    return this.generate();
+  }
+
+  @Locked('a')
+  async events(): Promise<ReturnType<typeof on>> {
+    return on(new EventEmitter(), 'event');
+  }
+
+  @Locked('a')
+  async web(): Promise<ReadableStream<string>> {
+    return new ReadableStream();
+  }
+
+  @Locked('a')
+  async anything(): Promise<ReturnType<typeof JSON.parse>> {
+    return 1;
+  }
+
+  @Locked('a')
   async generic<T>(value: T): Promise<T> {
     return value;
   }
+}
+
+interface Page extends AsyncIterable<string> {
+  readonly data: readonly string[];
 }
 
 function define(): unknown {
@@ -108,6 +139,18 @@ function define(): unknown {
     @Locked('a', { onTaken: () => 'none' })
     async fallback(): Promise<number> {
       return 1;
+    }
+
+    // @ts-expect-error -- what comes out is iterated under the lock, and has no data
+    @Locked('a')
+    async page(): Promise<Page> {
+      return Promise.reject(new Error('never'));
+    }
+
+    // @ts-expect-error -- a page at times
+    @Locked('a')
+    async pageAtTimes(): Promise<Page | null> {
+      return null;
     }
 
     // @ts-expect-error -- a fallback of other parameters
