@@ -42,7 +42,18 @@ type CheckTaken<Taken, Target extends AnyMethod> = [Taken] extends [AnyMethod]
   ? ReturnType<Taken> extends ReturnType<Target> | Awaited<ReturnType<Target>>
     ? unknown
     : Problem<'onTaken returns something else than the @Locked method'>
-  : unknown;
+  : [Taken] extends ['skip']
+    ? undefined extends Skipped<ReturnType<Target>>
+      ? unknown
+      : Problem<"with onTaken 'skip' the @Locked method may give undefined, and says so in its type">
+    : unknown;
+// Where a method that was skipped has its undefined.
+type Skipped<Result> =
+  Result extends Observable<infer Value>
+    ? Value
+    : Result extends AsyncGenerator<unknown, infer Value>
+      ? Value
+      : Awaited<Result>;
 
 /** What {@link Locked} returns: a decorator for methods that fit the resource and `onTaken`. */
 export type LockedDecorator<Resource, Taken> = <Target extends AnyMethod>(

@@ -35,6 +35,26 @@ class Accepted {
   @Locked('a', { wait: 0, onTaken: 'skip', holdAtLeast: minutes(1), reentrant: true })
   async skipped(): Promise<void> {}
 
+  @Locked('a', { onTaken: 'skip' })
+  async skippedValue(): Promise<number | undefined> {
+    return 1;
+  }
+
+  @Locked('a', { onTaken: 'skip' })
+  observeOrSkip(): Observable<number | undefined> {
+    return new Observable();
+  }
+
+  @Locked('a', { onTaken: 'skip' })
+  async *generateOrSkip() {
+    yield 1;
+  }
+
+  @Locked('a', { onTaken: 'skip' })
+  async skippedUnknown(): Promise<unknown> {
+    return 1;
+  }
+
   @Locked('a', { onTaken: (id: string) => id.length })
   async fallback(_id: string): Promise<number> {
     return 1;
@@ -139,6 +159,18 @@ function define(): unknown {
     @Locked('a', { onTaken: () => 'none' })
     async fallback(): Promise<number> {
       return 1;
+    }
+
+    // @ts-expect-error -- skipped it gives undefined
+    @Locked('a', { onTaken: 'skip' })
+    async skipped(): Promise<number> {
+      return 1;
+    }
+
+    // @ts-expect-error -- skipped it emits undefined
+    @Locked('a', { onTaken: 'skip' })
+    skippedObservable(): Observable<number> {
+      return new Observable();
     }
 
     // @ts-expect-error -- what comes out is iterated under the lock, and has no data
