@@ -184,7 +184,7 @@ export function resolveAcquire(
     signal: checkSignal(options.signal),
     watchdog: optionalBoolean('watchdog', options.watchdog) ?? defaults.watchdog[kind],
     maxHold,
-    holdAtLeast: integer('holdAtLeast', options.holdAtLeast ?? 0, 0, maxHold),
+    holdAtLeast: integer('holdAtLeast', options.holdAtLeast ?? 0, 0, maxHold, ' (maxHold)'),
   };
 }
 

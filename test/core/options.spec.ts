@@ -248,11 +248,13 @@ describe('a bad option of one call', () => {
     ],
     [
       { holdAtLeast: -1 },
-      new RangeError('Expected holdAtLeast to be an integer from 0 to 3600000 ms, got -1'),
+      new RangeError(
+        'Expected holdAtLeast to be an integer from 0 to 3600000 (maxHold) ms, got -1',
+      ),
     ],
     [
       { holdAtLeast: 3_000, maxHold: 2_000 },
-      new RangeError('Expected holdAtLeast to be an integer from 0 to 2000 ms, got 3000'),
+      new RangeError('Expected holdAtLeast to be an integer from 0 to 2000 (maxHold) ms, got 3000'),
     ],
     [
       { signal: {} as AbortSignal },
