@@ -15,9 +15,10 @@ export function getRedlockToken(name: string = defaultDomain): symbol {
   // Nest prints it when nothing provides it: it has to say what to do.
   return Symbol.for(
     name === defaultDomain
-      ? 'RedlockService of nestjs-locked: import RedlockModule.forRoot(…) into the root module'
+      ? 'RedlockService of nestjs-locked: import RedlockModule.forRoot(…) into the root module, ' +
+          'or with isGlobal: false into this one'
       : `RedlockService '${name}' of nestjs-locked: import RedlockModule.forRoot(…, { name: ` +
-          `'${name}' }) into the root module`,
+          `'${name}' }) into the root module, or with isGlobal: false into this one`,
   );
 }
 
