@@ -10,7 +10,7 @@ import {
 import { describe } from '../core/resources.js';
 import { nameResources, originOf, type LockedResource } from './locked-resource.js';
 import { placeOption, type PlacedOptions } from './redlock.service.js';
-import { defaultDomain } from './redlock.tokens.js';
+import { checkDomain, defaultDomain } from './redlock.tokens.js';
 import type { ReentrantOptions } from './reentry.js';
 
 /** What a method gives instead when others hold its lock. */
@@ -59,32 +59,40 @@ const widest: RedlockOptions = {
   retryDelay: { min: 1, max: 1 },
 };
 
-/** @throws TypeError, RangeError naming option, rule and value. */
+/** @throws TypeError, RangeError naming option, rule, value and method. */
 export function createDefinition(
   method: string,
   resource: LockedResource,
   given: number | LockedOptions,
 ): LockedDefinition {
+  if (originOf(resource) === 'literal') nameResources(method, resource, {});
+  try {
+    const { onTaken, domain, using } = readOptions(given);
+    const options = Object.freeze({ ...using, [placeOption]: method });
+    return Object.freeze({ method, resource, domain, onTaken, options });
+  } catch (error) {
+    // Those who check an option do not know that it is one of many methods'.
+    const Mistake = error instanceof RangeError ? RangeError : TypeError;
+    const message = `${(error as Error).message}, in the options of ${method}`;
+    throw new Mistake(message, { cause: error });
+  }
+}
+
+function readOptions(given: number | LockedOptions) {
   const options = typeof given === 'number' ? { ttl: given } : given;
   if (typeof options !== 'object' || (options as unknown) === null) {
     throw new TypeError(`Expected options to be a ttl in ms or an object, got ${describe(given)}`);
   }
-  const { onTaken = 'throw', redlock = defaultDomain, ...using } = options;
-  if (originOf(resource) === 'literal') nameResources(method, resource, {});
+  const { onTaken = 'throw', redlock: domain = defaultDomain, ...using } = options;
+  checkDomain(domain);
   if (onTaken !== 'throw' && onTaken !== 'skip' && typeof onTaken !== 'function') {
     throw new TypeError(
-      `Expected onTaken of ${method} to be 'throw', 'skip' or a function, got ${describe(onTaken)}`,
+      `Expected onTaken to be 'throw', 'skip' or a function, got ${describe(onTaken)}`,
     );
   }
   checkBoolean('reentrant', using.reentrant ?? false);
   resolveAcquire(resolveOptions(widest, 1), 'using', using.ttl, using);
-  return Object.freeze({
-    method,
-    resource,
-    domain: redlock,
-    onTaken,
-    options: Object.freeze({ ...using, [placeOption]: method }),
-  });
+  return { onTaken, domain, using };
 }
 
 /** Makes a definition findable on the function that locks by it. */

@@ -613,14 +613,11 @@ describe('@Locked on what cannot be locked', () => {
     ['ttl 99', () => Locked('a', 99), /ttl .*got 99/],
     ['ttl null', () => Locked('a', null as unknown as number), /ttl in ms or an object, got null/],
     ['wait -1', () => Locked('a', { wait: -1 }), /wait .*got -1/],
-    [
-      'onTaken maybe',
-      () => Locked('a', { onTaken: 'maybe' as 'skip' }),
-      /onTaken of Service\.run .*got "maybe"/,
-    ],
+    ['retryDelay 0', () => Locked('a', { retryDelay: { min: 0 } }), /retryDelay\.min .*got 0/],
+    ['onTaken maybe', () => Locked('a', { onTaken: 'maybe' as 'skip' }), /onTaken .*got "maybe"/],
     ['reentrant 1', () => Locked('a', { reentrant: 1 as unknown as true }), /reentrant .*got 1/],
     ['an empty domain', () => Locked('a', { redlock: '' }), /lock domain .*got ""/],
-  ])('refuses %s when the class is defined', (_name, create, message) => {
+  ])('refuses %s when the class is defined, naming the method', (_name, create, message) => {
     const define = (): unknown => {
       class Service {
         async run(): Promise<void> {}
@@ -630,7 +627,10 @@ describe('@Locked on what cannot be locked', () => {
       return Service;
     };
 
-    expect(String(thrown(define))).toMatch(message);
+    const error = String(thrown(define));
+
+    expect(error).toMatch(message);
+    expect(error).toContain('Service.run');
   });
 
   it('may ask for what only its module allows', async () => {
