@@ -107,7 +107,7 @@ export function Locked<
 ): LockedDecorator<Resource, Taken> {
   return (target: object, key: string | symbol, descriptor: PropertyDescriptor | undefined) => {
     const name = nameOf(target, key);
-    const method = methodOf(name, target, descriptor);
+    const method = methodOf(name, descriptor);
     const kind = kindOf(name, method, target, key);
     const definition = createDefinition(name, resource, options);
     const wrapper = lockMethod(method, definition, kind);
@@ -118,19 +118,21 @@ export function Locked<
   };
 }
 
-function nameOf(target: object, key: string | symbol): string {
-  const owner = typeof target === 'function' ? target : target.constructor;
-  return `${owner.name}.${String(key)}`;
+function nameOf(target: object, key: string | symbol | DecoratorContext | undefined): string {
+  // A decorator of the standard gets the value, and a context in place of its key.
+  if (typeof key === 'object') {
+    throw new TypeError(
+      'Expected @Locked to be compiled with experimentalDecorators, as Nest needs it, got a ' +
+        'standard decorator',
+    );
+  }
+  const method = String(key);
+  if (typeof target !== 'function') return `${target.constructor.name}.${method}`;
+  const what = key === undefined ? `the class ${target.name}` : `static ${target.name}.${method}`;
+  throw new TypeError(`Expected @Locked to decorate an instance method, got ${what}`);
 }
 
-function methodOf(
-  name: string,
-  target: object,
-  descriptor: PropertyDescriptor | undefined,
-): Method {
-  if (typeof target === 'function') {
-    throw new TypeError(`Expected @Locked to decorate an instance method, got static ${name}`);
-  }
+function methodOf(name: string, descriptor: PropertyDescriptor | undefined): Method {
   const value: unknown = descriptor?.value;
   if (typeof value === 'function') return value as Method;
   const kind = (descriptor?.get ?? descriptor?.set) ? 'accessor' : 'property';

@@ -506,6 +506,11 @@ describe('holdAtLeast', () => {
 });
 
 describe('@Locked on what cannot be locked', () => {
+  // As compiled without experimentalDecorators: called with the value and what it is.
+  function decorateByStandard(kind: string, value: unknown): unknown {
+    return Reflect.apply(Locked('a'), undefined, [value, { kind, name: 'run' }]);
+  }
+
   it.each([
     [
       'a getter',
@@ -543,6 +548,31 @@ describe('@Locked on what cannot be locked', () => {
         return Wrong;
       },
       /static Wrong\.run/,
+    ],
+    [
+      'a class',
+      () => {
+        // @ts-expect-error -- a class is no method
+        @Locked('a')
+        class Wrong {}
+        return Wrong;
+      },
+      /got the class Wrong$/,
+    ],
+    [
+      'a standard decorator of a method',
+      () => decorateByStandard('method', async () => {}),
+      /experimentalDecorators/,
+    ],
+    [
+      'a standard decorator of a field',
+      () => decorateByStandard('field', undefined),
+      /experimentalDecorators/,
+    ],
+    [
+      'a standard decorator of a class',
+      () => decorateByStandard('class', class Wrong {}),
+      /experimentalDecorators/,
     ],
     [
       'a method that returns a number',
