@@ -297,6 +297,18 @@ describe('a @Locked method of every kind of instance', () => {
     expect(runs).toBe(0);
   });
 
+  it('says what to do where a test gives it a RedlockService that cannot lock', async () => {
+    const module = await Test.createTestingModule({ providers: [Transient] })
+      .useMocker(() => ({}))
+      .compile();
+    afterTest(() => module.close());
+
+    const error = await rejection((await module.resolve(Transient)).run());
+
+    expect(error).toBeInstanceOf(TypeError);
+    expect(String(error)).toMatch(/Transient\.run.*RedlockService.*a mock without using/s);
+  });
+
   it('ends the start of an application without RedlockModule, saying what to import', async () => {
     @Injectable()
     class Named {
