@@ -45,7 +45,7 @@ type CheckTaken<Taken, Target extends AnyMethod> = [Taken] extends [AnyMethod]
   : [Taken] extends ['skip']
     ? undefined extends Skipped<ReturnType<Target>>
       ? unknown
-      : Problem<"with onTaken 'skip' the @Locked method may give undefined, and says so in its type">
+      : Problem<"with onTaken 'skip' a @Locked method may give undefined, and its type says so">
     : unknown;
 // Where a method that was skipped has its undefined.
 type Skipped<Result> =

@@ -336,7 +336,7 @@ describe('in GraphQL', () => {
   }
 
   // What @nestjs/graphql, and others like it, do for each resolver.
-  async function start(contextType: string, log = new Log(), name: keyof Resolver = 'name') {
+  async function start(contextType: string, log = new Log(), name: keyof Names = 'name') {
     const imports = [RedlockModule.forRoot(threeNodes())];
     const module = await startPlain({ imports, providers: [Names] }, log);
     const resolver = module.get(Names);
