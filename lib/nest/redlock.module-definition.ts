@@ -12,7 +12,12 @@ import type {
 import type { ModulesContainer } from '@nestjs/core';
 
 import { systemEnvironment, type Environment } from '../core/environment.js';
-import { checkBoolean, resolveOptions, type RedlockOptions } from '../core/options.js';
+import {
+  checkBoolean,
+  resolveOptions,
+  type RedlockOptions,
+  type ResolvedOptions,
+} from '../core/options.js';
 import { describe } from '../core/resources.js';
 import { checkDomain, defaultDomain } from './redlock.tokens.js';
 import { resolveHttpStatus, type RedlockHttpStatus } from './transport-errors.js';
@@ -92,6 +97,7 @@ export interface RedlockModuleAsyncOptions
 export interface Registration {
   readonly nodes: readonly NodeInput[] | undefined;
   readonly core: RedlockOptions;
+  readonly resolved: ResolvedOptions;
   readonly isReentrant: boolean;
   readonly hasInterceptor: boolean;
   readonly httpStatus: ReturnType<typeof resolveHttpStatus>;
@@ -131,10 +137,10 @@ export function createRegistration(options: RedlockFactoryOptions): Registration
     );
   }
   checkBoolean('interceptor', interceptor);
-  resolveOptions(core, nodes?.length ?? 1);
   return Object.freeze({
     nodes,
     core,
+    resolved: resolveOptions(core, nodes?.length ?? 1),
     isReentrant: checkBoolean('reentrant', reentrant),
     hasInterceptor: interceptor,
     httpStatus: resolveHttpStatus(httpStatus),

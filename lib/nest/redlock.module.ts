@@ -24,7 +24,6 @@ import {
 import { RedlockService } from './redlock.service.js';
 import { defaultDomain, getRedlockToken, runtimeToken } from './redlock.tokens.js';
 import { createObserver, redlockLogger } from './telemetry.js';
-import { resolveOptions } from '../core/options.js';
 import type { Milliseconds } from '../core/units.js';
 
 /**
@@ -142,16 +141,14 @@ export class LockRuntime implements OnApplicationShutdown {
 
   static async start(
     name: string,
-    { nodes: inputs, core, isReentrant, environment }: Registration,
+    { nodes: inputs, core, resolved, isReentrant, environment }: Registration,
     modules: ModulesContainer,
   ): Promise<LockRuntime> {
     assertRegisteredOnce(name, modules);
     if (inputs === undefined) tellOfMemory(name);
     warnOfEvenCount(name, inputs?.length ?? 1);
-    const observer = createObserver(name);
-    const options = resolveOptions(core, inputs?.length ?? 1);
-    const ports = { environment, observer };
-    const nodes = createNodes(inputs, options, ports);
+    const ports = { environment, observer: createObserver(name) };
+    const nodes = createNodes(inputs, resolved, ports);
     try {
       await nodes.whenReady(startTimeout);
       return new LockRuntime(new Redlock(nodes.nodes, core, ports), nodes, isReentrant);
