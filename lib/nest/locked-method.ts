@@ -53,14 +53,15 @@ export async function acquireEntry(
   }
 }
 
+/** Whether it is for `onTaken` to say what becomes of a failed acquisition. */
 function decides({ onTaken }: LockedDefinition, error: unknown): error is LockTakenError {
   return onTaken !== 'throw' && error instanceof LockTakenError;
 }
 
 /** One call of a `@Locked` method. */
 class LockedCall {
+  readonly definition: LockedDefinition;
   readonly #method: Method;
-  readonly #definition: LockedDefinition;
   readonly #instance: unknown;
   readonly #args: readonly unknown[];
 
@@ -71,38 +72,34 @@ class LockedCall {
     args: readonly unknown[],
   ) {
     this.#method = method;
-    this.#definition = definition;
+    this.definition = definition;
     this.#instance = instance;
     this.#args = args;
   }
 
   /** Gets the lock: the one on loan from the endpoint's scope, or one of its own. */
   async enter(signal?: AbortSignal): Promise<Entry> {
-    const definition = this.#definition;
+    const { definition } = this;
     const service = this.#service();
     const scope = findScope(definition);
-    const isNamedByArguments = originOf(definition.resource) === 'arguments';
-    if (scope !== undefined && !isNamedByArguments) {
-      return scope.enter(() => this.#acquire(service, this.#names(scope), signal));
+    const acquire = (names: readonly string[]): Promise<Entry> =>
+      acquireEntry(service, definition, names, signal);
+    if (scope !== undefined && originOf(definition.resource) !== 'arguments') {
+      return scope.enter(() => acquire(this.#names(scope)));
     }
     const names = this.#names(scope);
-    const acquire = (): Promise<Entry> => this.#acquire(service, names, signal);
-    return scope !== undefined && serves(scope, names) ? scope.enter(acquire) : acquire();
+    const isServed = scope !== undefined && serves(scope, names);
+    return isServed ? scope.enter(() => acquire(names)) : acquire(names);
   }
 
   /** Whether an endpoint's scope awaits this call, and may have a lock for it. */
   isAwaited(): boolean {
-    return findScope(this.#definition) !== undefined;
+    return findScope(this.definition) !== undefined;
   }
 
   /** Runs `body` under a lock of the call's own. */
   using(body: (lock: Lock) => Promise<unknown>): Promise<unknown> {
-    return this.#service().using(this.#names(undefined), this.#definition.options, body);
-  }
-
-  /** Whether it is for `onTaken` to say what becomes of this failed acquisition. */
-  decides(error: unknown): boolean {
-    return decides(this.#definition, error);
+    return this.#service().using(this.#names(undefined), this.definition.options, body);
   }
 
   /** Runs the method itself. */
@@ -110,7 +107,7 @@ class LockedCall {
 
   /** What the call results in when others hold the lock. */
   resultWhenTaken(): unknown {
-    const { onTaken } = this.#definition;
+    const { onTaken } = this.definition;
     if (typeof onTaken !== 'function') return undefined;
     return Reflect.apply(onTaken, this.#instance, this.#args);
   }
@@ -119,27 +116,19 @@ class LockedCall {
   assertDeferred(result: unknown): void {
     if (isDeferred(result)) return;
     throw new TypeError(
-      `Expected ${this.#definition.method} to return a Promise, an Observable, an async ` +
+      `Expected ${this.definition.method} to return a Promise, an Observable, an async ` +
         `iterable or a stream, as it is @Locked, got a result at once: a synchronous method ` +
         `cannot be locked, make it async`,
     );
   }
 
-  #acquire(
-    service: RedlockService,
-    names: readonly string[],
-    signal?: AbortSignal,
-  ): Promise<Entry> {
-    return acquireEntry(service, this.#definition, names, signal);
-  }
-
   #names(scope: EndpointScope | undefined): readonly string[] {
     const call = { instance: this.#instance, args: this.#args, context: scope?.context };
-    return nameResources(this.#definition.method, this.#definition.resource, call);
+    return nameResources(this.definition.method, this.definition.resource, call);
   }
 
   #service(): RedlockService {
-    const { domain, method } = this.#definition;
+    const { domain, method } = this.definition;
     const instance = this.#instance as Partial<Record<symbol, RedlockService>> | null | undefined;
     const service = instance?.[getRedlockToken(domain)];
     // What a test puts in its place has any type.
@@ -175,7 +164,7 @@ function runInBody(call: LockedCall): Promise<unknown> {
     finished
       .catch((error: unknown) => {
         // An error of the body may come from a lock deeper in the call.
-        if (hasBegun || !call.decides(error)) throw error;
+        if (hasBegun || !decides(call.definition, error)) throw error;
         return call.resultWhenTaken();
       })
       .then(resolve, reject);
