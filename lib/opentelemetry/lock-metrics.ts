@@ -6,12 +6,11 @@ import type { LossReason } from '../core/errors.js';
 import type { Milliseconds } from '../core/units.js';
 import type {
   AcquireMessage,
-  ExtendMessage,
   LostMessage,
   ReleaseMessage,
   RoundMessage,
 } from '../nest/telemetry.js';
-import { lockAttributes, outcomeOf, type ResourceClass } from './attributes.js';
+import { outcomeOf } from './attributes.js';
 
 /** Around a round trip at one end, around `wait` and `ttl` at the other; in s. */
 const waitBoundaries = [
@@ -36,7 +35,6 @@ const CLASSES_MAX = 2_000;
 
 /** Records what the channels say of locks. */
 export class LockMetrics {
-  readonly #resourceClass: ResourceClass | undefined;
   readonly #wait;
   readonly #hold;
   readonly #round;
@@ -46,7 +44,7 @@ export class LockMetrics {
   /** Domains and classes whose losses are counted already. */
   readonly #locked = new Set<string>();
 
-  constructor(meter: Meter, resourceClass: ResourceClass | undefined) {
+  constructor(meter: Meter) {
     const inSeconds = (name: string, description: string, boundaries: number[]) =>
       meter.createHistogram(`nestjs_locked.${name}.duration`, {
         description,
@@ -59,7 +57,6 @@ export class LockMetrics {
         unit: `{${thing}}`,
         valueType: ValueType.INT,
       });
-    this.#resourceClass = resourceClass;
     this.#wait = inSeconds('wait', 'From a call for a lock to its outcome.', waitBoundaries);
     this.#hold = inSeconds('hold', 'From an acquisition to its release or loss.', holdBoundaries);
     this.#round = inSeconds('round', 'From asking all nodes to the decision.', roundBoundaries);
@@ -68,30 +65,24 @@ export class LockMetrics {
     this.#losses = counted('losses', 'lock', 'Locks that ended before their holder did.');
   }
 
-  onAcquire(message: AcquireMessage): void {
-    const lock = lockAttributes(message, this.#resourceClass);
-    if (message.error === undefined) this.#beginLosses(lock);
-    const outcome = { 'nestjs_locked.outcome': outcomeOf(message.error) };
-    const attributes = { ...lock, ...outcome };
+  onAcquire({ error, waited }: AcquireMessage, lock: Attributes): void {
+    if (error === undefined) this.#beginLosses(lock);
+    const attributes = { ...lock, 'nestjs_locked.outcome': outcomeOf(error) };
     this.#acquisitions.add(1, attributes);
-    this.#wait.record(toSeconds(message.waited), attributes);
+    this.#wait.record(toSeconds(waited), attributes);
   }
 
-  onExtend(message: ExtendMessage): void {
-    this.#extensions.add(1, lockAttributes(message, this.#resourceClass));
+  onExtend(lock: Attributes): void {
+    this.#extensions.add(1, lock);
   }
 
-  onRelease(message: ReleaseMessage): void {
-    const attributes = lockAttributes(message, this.#resourceClass);
-    const outcome = { 'nestjs_locked.outcome': 'released' };
-    this.#hold.record(toSeconds(message.heldFor), { ...attributes, ...outcome });
+  onRelease({ heldFor }: ReleaseMessage, lock: Attributes): void {
+    this.#hold.record(toSeconds(heldFor), { ...lock, 'nestjs_locked.outcome': 'released' });
   }
 
-  onLost(message: LostMessage): void {
-    const attributes = lockAttributes(message, this.#resourceClass);
-    this.#losses.add(1, { ...attributes, 'nestjs_locked.loss.reason': message.reason });
-    const outcome = { 'nestjs_locked.outcome': 'lost' };
-    this.#hold.record(toSeconds(message.heldFor), { ...attributes, ...outcome });
+  onLost({ heldFor, reason }: LostMessage, lock: Attributes): void {
+    this.#losses.add(1, { ...lock, 'nestjs_locked.loss.reason': reason });
+    this.#hold.record(toSeconds(heldFor), { ...lock, 'nestjs_locked.outcome': 'lost' });
   }
 
   // Without a class: a round says how the nodes are, not what is locked.

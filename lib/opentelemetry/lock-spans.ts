@@ -17,19 +17,7 @@ import type {
   LostMessage,
   ReleaseMessage,
 } from '../nest/telemetry.js';
-import {
-  lockAttributes,
-  outcomeOf,
-  type AcquireOutcome,
-  type LockMessage,
-  type ResourceClass,
-} from './attributes.js';
-
-/** What spans say of resources. */
-export interface SpanNaming {
-  readonly resourceClass: ResourceClass | undefined;
-  readonly hasResourceNames: boolean;
-}
+import { outcomeOf, type AcquireOutcome } from './attributes.js';
 
 /** Others hold the lock, or the caller gave up: what locks are for, and no error. */
 const expected: readonly AcquireOutcome[] = ['granted', 'taken', 'aborted'];
@@ -37,18 +25,19 @@ const expected: readonly AcquireOutcome[] = ['granted', 'taken', 'aborted'];
 /** Writes spans of what the channels say of locks. */
 export class LockSpans {
   readonly #tracer: Tracer;
-  readonly #naming: SpanNaming;
+  readonly #hasResourceNames: boolean;
   /** By owner id: the spans of locks that are held. */
   readonly #held = new Map<string, Span>();
 
-  constructor(tracer: Tracer, naming: SpanNaming) {
+  constructor(tracer: Tracer, hasResourceNames: boolean) {
     this.#tracer = tracer;
-    this.#naming = naming;
+    this.#hasResourceNames = hasResourceNames;
   }
 
-  onAcquire(message: AcquireMessage): void {
+  onAcquire(message: AcquireMessage, lock: Attributes): void {
     const { waited, attempts, error, ownerId, fencingToken } = message;
-    const attributes = this.#attributesOf(message);
+    const names = { 'nestjs_locked.resource.names': [...message.resources] };
+    const attributes = this.#hasResourceNames ? { ...lock, ...names } : lock;
     const outcome = outcomeOf(error);
     const now = systemEnvironment.wallClock();
     const span = this.#tracer.startSpan(
@@ -96,13 +85,6 @@ export class LockSpans {
   #end(ownerId: string): void {
     this.#held.get(ownerId)?.end();
     this.#held.delete(ownerId);
-  }
-
-  #attributesOf(message: LockMessage): Attributes {
-    const { resourceClass, hasResourceNames } = this.#naming;
-    const attributes = lockAttributes(message, resourceClass);
-    if (!hasResourceNames) return attributes;
-    return { ...attributes, 'nestjs_locked.resource.names': [...message.resources] };
   }
 }
 

@@ -16,7 +16,7 @@ import { registeredDomains } from '../nest/redlock.module-definition.js';
 import type { LockRuntime } from '../nest/redlock.module.js';
 import { runtimeToken } from '../nest/redlock.tokens.js';
 import type { ChannelMessages } from '../nest/telemetry.js';
-import { scopeName } from './attributes.js';
+import { lockAttributes, scopeName, type LockMessage } from './attributes.js';
 import { LockMetrics } from './lock-metrics.js';
 import { LockSpans } from './lock-spans.js';
 import { observeStatus, type ObservedDomain } from './status-gauges.js';
@@ -30,7 +30,8 @@ export interface RedlockTelemetryOptions {
   /**
    * Names the class of a resource, such as `order` for `order:4711`, as an attribute of metrics
    * and spans. Keep the classes few: each is a time series of its own. Undefined gives none; the
-   * classes of several resources are joined by `+`. Called for every lock: be quick.
+   * classes of several resources are joined by `+`. Called whenever a
+   * lock is acquired, extended, released or lost: be quick.
    * @default no class
    */
   readonly resourceClass?: (resource: string) => string | undefined;
@@ -90,15 +91,28 @@ class Telemetry implements OnModuleInit, OnApplicationShutdown {
     const { resourceClass, resourceNames: hasResourceNames = false } = this.#options;
     const meter = (this.#options.meterProvider ?? metrics).getMeter(scopeName);
     const tracer = (this.#options.tracerProvider ?? trace).getTracer(scopeName);
-    const record = new LockMetrics(meter, resourceClass);
-    const spans = new LockSpans(tracer, { resourceClass, hasResourceNames });
+    const record = new LockMetrics(meter);
+    const spans = new LockSpans(tracer, hasResourceNames);
+    const attributesOf = (message: LockMessage) => lockAttributes(message, resourceClass);
     this.#domains = this.#findDomains();
-    const both = [record, spans];
     this.#stops = [
-      hear('acquire', (message) => both.forEach((each) => each.onAcquire(message))),
-      hear('extend', (message) => both.forEach((each) => each.onExtend(message))),
-      hear('release', (message) => both.forEach((each) => each.onRelease(message))),
-      hear('lost', (message) => both.forEach((each) => each.onLost(message))),
+      hear('acquire', (message) => {
+        const lock = attributesOf(message);
+        record.onAcquire(message, lock);
+        spans.onAcquire(message, lock);
+      }),
+      hear('extend', (message) => {
+        record.onExtend(attributesOf(message));
+        spans.onExtend(message);
+      }),
+      hear('release', (message) => {
+        record.onRelease(message, attributesOf(message));
+        spans.onRelease(message);
+      }),
+      hear('lost', (message) => {
+        record.onLost(message, attributesOf(message));
+        spans.onLost(message);
+      }),
       hear('round', (message) => record.onRound(message)),
       observeStatus(meter, this.#domains),
       () => spans.close(),

@@ -296,6 +296,20 @@ describe('metrics', () => {
     expect(classes).toEqual(['account+sku', 'sku', undefined]);
   });
 
+  it('ask the hook once for each thing that happens to a lock, for spans as well', async () => {
+    const asked: string[] = [];
+    const resourceClass = (resource: string) => {
+      asked.push(resource);
+      return undefined;
+    };
+    const { redlock } = await startTelemetry({ resourceClass });
+
+    await redlock.using('a', (lock) => lock.extend());
+
+    // Acquired, extended and released.
+    expect(asked).toEqual(['a', 'a', 'a']);
+  });
+
   it('go on without a class where the hook throws, and say so to the diag logger', async () => {
     const errors: unknown[][] = [];
     const silent = () => undefined;
