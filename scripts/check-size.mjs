@@ -9,11 +9,11 @@ import { root } from './command.mjs';
 
 /** In bytes, little above what each is now: growth is to be a decision. */
 const LIMITS = {
-  "* from './index.js'": 32_700,
-  "{ Locked } from './index.js'": 5_600,
+  "* from './index.js'": 32_950,
+  "{ Locked } from './index.js'": 5_750,
   "{ MemoryNode } from './index.js'": 1_500,
   "* from './terminus.js'": 2_000,
-  "* from './opentelemetry.js'": 4_000,
+  "* from './opentelemetry.js'": 3_850,
   "* from './testing.js'": 3_000,
 };
 
