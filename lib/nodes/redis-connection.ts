@@ -139,6 +139,7 @@ function failureOf(error: Error): FailedAnswer {
   return lostOutcome(error.message || ('code' in error ? String(error.code) : error.name));
 }
 
+// Not by its name: in ioredis 5 that is the name of its class, which a bundler may have changed.
 function isReply(error: Error): boolean {
-  return error.name === 'ReplyError';
+  return 'command' in error;
 }

@@ -58,6 +58,37 @@ describe('a command', () => {
   });
 });
 
+describe('an error reply', () => {
+  // ioredis 5 names an error after its class, and a bundler that minifies renames that.
+  async function renameClassOfReplies(): Promise<void> {
+    const error: unknown = await connect().call('nonsense').catch(identity);
+    const prototype = Object.getPrototypeOf(error) as Error;
+    const renamed = jest.spyOn(prototype, 'name', 'get').mockReturnValue('e');
+    afterTest(() => renamed.mockRestore());
+  }
+
+  it('means what it says, whatever its class is called', async () => {
+    await renameClassOfReplies();
+    const connection = await connectionOver(connect());
+
+    const [reply] = ask(connection, encodeCommand('nonsense'));
+
+    expect(await reply).toMatchObject({ vote: 'failed', isMisconfiguration: true });
+  });
+
+  it('to the greeting ends the connection, whatever its class is called', async () => {
+    await renameClassOfReplies();
+
+    const connected = connectionOver(connect({ db: 99 }));
+
+    await expect(connected).rejects.toThrow('It has ended');
+  });
+
+  function identity(error: unknown): unknown {
+    return error;
+  }
+});
+
 describe('a command that was answered', () => {
   it('lets go of who asked, although its client keeps it', async () => {
     const client = connect();
