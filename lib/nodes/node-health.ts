@@ -60,7 +60,7 @@ export class NodeHealth {
   /** Connected but silent: for how long it has been, and what it owes, is for the message. */
   suspended(silence: Milliseconds, backlog: number): void {
     const unanswered = `commands unanswered: ${backlog}`;
-    const message = `Suspended: silent for ${Math.round(silence)} ms, ${unanswered}.`;
+    const message = `Suspended: silent for ${silence} ms, ${unanswered}.`;
     if (this.#state === 'up') this.#change('suspended', message, this.#findings);
   }
 

@@ -5,7 +5,6 @@
 // here and then, with "nobody knows". A later word from ioredis about it is ignored.
 import type { Command, Redis } from 'ioredis';
 
-import type { Environment } from '../core/environment.js';
 import type { FailedAnswer } from '../core/lock-node.js';
 import type { Milliseconds } from '../core/units.js';
 import type { EncodedCommand } from './redis-command.js';
@@ -44,7 +43,7 @@ class Unanswered {
 export class RedisConnection {
   readonly #client: Redis;
   readonly #Command: typeof Command;
-  readonly #environment: Environment;
+  readonly #clock: () => Milliseconds;
   readonly #listener: ConnectionListener;
   // In the order of writing, which is the order of the answers.
   readonly #unanswered: Unanswered[] = [];
@@ -52,10 +51,11 @@ export class RedisConnection {
   #lastError: FailedAnswer | null = null;
   #hasEnded = false;
 
-  constructor(client: Redis, environment: Environment, listener: ConnectionListener) {
+  /** `clock`: what {@link silentSince} is told by. */
+  constructor(client: Redis, clock: () => Milliseconds, listener: ConnectionListener) {
     this.#client = client;
     this.#Command = commandClassOf(client);
-    this.#environment = environment;
+    this.#clock = clock;
     this.#listener = listener;
     client.on('error', (error: Error) => this.#onError(error));
     client.once('ready', () => {
@@ -81,7 +81,7 @@ export class RedisConnection {
 
   /** Writes a command. On a connection that has ended nothing is sent. */
   call({ name, argumentCount, bytes }: EncodedCommand, onReply: OnReply): void {
-    const written = new Unanswered(this.#environment.now(), argumentCount, onReply);
+    const written = new Unanswered(this.#clock(), argumentCount, onReply);
     if (this.#hasEnded) {
       queueMicrotask(() => written.answer(unsentOutcome('connection closed'), null));
       return;

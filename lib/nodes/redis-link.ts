@@ -33,7 +33,6 @@ export interface LinkSettings {
 export class RedisLink implements ConnectionListener {
   readonly #settings: LinkSettings;
   #connection: RedisConnection | null = null;
-  #isAudited = false;
   #isClosed = false;
   // One at a time: until the connection is audited, for the next look at its silence, or until
   // the next attempt to connect.
@@ -41,6 +40,9 @@ export class RedisLink implements ConnectionListener {
   /** How often it was looked after the server since its last answer, and when for the last time. */
   #looksInVain = 0;
   #lookedAt: Milliseconds = 0;
+  // What silence is measured by: timers run before sockets are read, so that a pause of this process
+  // would else be the server's. However late a look comes, it counts as one that came on time.
+  #listened: Milliseconds = 0;
   #failureCount = 0;
 
   constructor(settings: LinkSettings) {
@@ -50,11 +52,7 @@ export class RedisLink implements ConnectionListener {
 
   /** The connection, if commands may be sent now. */
   usable(): RedisConnection | null {
-    const connection = this.#connection;
-    if (connection === null || !this.#isAudited || this.#isClosed) return null;
-    if (!this.#isHung(connection)) return connection;
-    this.#suspend(connection);
-    return null;
+    return this.#settings.health.state === 'up' && !this.#isClosed ? this.#connection : null;
   }
 
   /** Sends a command, and looks after the answer. */
@@ -119,7 +117,6 @@ export class RedisLink implements ConnectionListener {
     const { environment, health, peers, target } = this.#settings;
     environment.stopTimer(this.#timer);
     this.#connection = null;
-    this.#isAudited = false;
     peers.leave(target.name);
     if (this.#isClosed) return;
     health.unavailable(reason);
@@ -132,7 +129,9 @@ export class RedisLink implements ConnectionListener {
 
   #connect(): void {
     const { environment, stallTimeout, target } = this.#settings;
-    const connection = new RedisConnection(target.connect(), environment, this);
+    // The silence begins with the next look: it counts whole ones.
+    const clock = (): Milliseconds => this.#listened + LOOK;
+    const connection = new RedisConnection(target.connect(), clock, this);
     this.#connection = connection;
     const onStall = (): void =>
       connection.end(lostOutcome(`not connected and audited within ${stallTimeout} ms`));
@@ -155,7 +154,6 @@ export class RedisLink implements ConnectionListener {
     }
     environment.stopTimer(this.#timer);
     this.#timer = null;
-    this.#isAudited = true;
     this.#failureCount = 0;
     onUsable(connection);
     health.heard(certified.nodeTime);
@@ -172,24 +170,20 @@ export class RedisLink implements ConnectionListener {
     this.#looksInVain = 0;
     if (failure !== null && isReadOnly(failure)) connection.end(failure);
     const { health, onUsable } = this.#settings;
-    if (health.state !== 'suspended' || this.usable() !== connection) return;
+    if (health.state !== 'suspended' || connection !== this.#connection) return;
+    if (this.#isHung(connection)) return;
     onUsable(connection);
     health.resumed();
   }
 
   #silenceOf(connection: RedisConnection): Milliseconds {
-    const now = this.#settings.environment.now();
-    return now - (connection.silentSince ?? now);
+    return this.#listened - (connection.silentSince ?? this.#listened);
   }
 
   // One that owes much is found out sooner, before it costs memory for each lock.
   #isHung(connection: RedisConnection): boolean {
     if (connection.owed > OWED_MAX && this.#looksInVain >= 3) return true;
     return this.#silenceOf(connection) > this.#settings.suspendAfter;
-  }
-
-  #suspend(connection: RedisConnection): void {
-    this.#settings.health.suspended(this.#silenceOf(connection), connection.backlog);
   }
 
   #startWatch(): TimerHandle {
@@ -202,15 +196,17 @@ export class RedisLink implements ConnectionListener {
     const connection = this.#connection;
     this.#timer = null;
     if (connection?.silentSince == null) return;
-    // A look that is late says more of this process, which did not listen, than of the server.
-    const isLate = this.#settings.environment.now() - this.#lookedAt > LOOK + LATE;
+    const { environment, health, stallTimeout } = this.#settings;
+    // What is late says more of this process, which did not listen, than of the server.
+    const isLate = environment.now() - this.#lookedAt > LOOK + LATE;
     this.#looksInVain = isLate ? 0 : this.#looksInVain + 1;
+    this.#listened += LOOK;
     const silence = this.#silenceOf(connection);
-    if (silence >= this.#settings.stallTimeout) {
-      connection.end(lostOutcome(`silent for ${Math.round(silence)} ms`));
+    if (silence >= stallTimeout) {
+      connection.end(lostOutcome(`silent for ${silence} ms`));
       return;
     }
-    if (this.#isHung(connection)) this.#suspend(connection);
+    if (this.#isHung(connection)) health.suspended(silence, connection.backlog);
     this.#timer = this.#startWatch();
   }
 }

@@ -15,7 +15,7 @@ import { connect, server } from '../support/redis-of-spec.js';
 function connectionOver(client: Ioredis.Redis): Promise<RedisConnection> {
   return new Promise((resolve, reject) => {
     const listener = { ready: resolve, ended: () => reject(new Error('It has ended')) };
-    new RedisConnection(client, systemEnvironment, listener);
+    new RedisConnection(client, systemEnvironment.now, listener);
   });
 }
 

@@ -38,6 +38,17 @@ function inspectMany(node: LockNode, count: number): Promise<unknown> {
   return Promise.all(inspections);
 }
 
+/** Resolves when what was asked for in this tick is on its way. */
+function sent(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
+
+/** The process does nothing else meanwhile. */
+function blockFor(duration: number): void {
+  const until = performance.now() + duration;
+  while (performance.now() < until);
+}
+
 /** Gives what the node keeps of the release, which it cannot deliver. */
 function releaseInVain(node: LockNode): WeakRef<ReleaseRequest> {
   const request = { ...requestFor({ ttl: 100 }), wakes: false };
@@ -191,13 +202,42 @@ describe('a server that hangs (SIGSTOP)', () => {
 
     for (let round = 0; round < 2; round += 1) {
       const inspected = inspectMany(node, MANY);
-      await new Promise((resolve) => setImmediate(resolve));
-      const busyUntil = performance.now() + 500;
-      while (performance.now() < busyUntil);
+      await sent();
+      blockFor(500);
       await inspected;
     }
 
     expect(log.events.map(({ status }) => status.state)).toEqual(['up']);
+  });
+
+  it('is not what a server is taken for whose answer waits until this process listens', async () => {
+    const server = await startServer();
+    const { log, node } = await startNode(server.url, IMPATIENT);
+    const first = acquire(node, requestFor({ resources: ['first'] }));
+    await sent();
+
+    // Longer than a server may be silent before it is suspended, and before it is disconnected.
+    blockFor(400);
+    const second = acquire(node, requestFor({ resources: ['second'] }));
+
+    expect([(await first).vote, (await second).vote]).toEqual(['granted', 'granted']);
+    expect(log.events.map(({ status }) => status.state)).toEqual(['up']);
+  });
+
+  it('is found out by a process, too, that pauses again and again', async () => {
+    const server = await startServer();
+    const { log, node } = await startNode(server.url, IMPATIENT);
+    server.freeze();
+    const acquired = acquire(node, requestFor());
+
+    for (let pause = 0; pause < 100 && node.status().state !== 'down'; pause += 1) {
+      await sent();
+      blockFor(50);
+    }
+
+    expect(await acquired).toMatchObject({ vote: 'failed', mayHold: true });
+    expect(log.events.map(({ status }) => status.state)).toEqual(['up', 'suspended', 'down']);
+    expect(log.messages).toContainEqual(expect.stringMatching(/^silent for 3\d\d ms$/));
   });
 
   it('is suspended after three looks in a row that came on time', async () => {
