@@ -20,9 +20,10 @@ export class RedisSubscriber {
   readonly #environment: Environment;
   readonly #commonChannel: string;
   readonly #channels = new Map<string, Channel>();
+  // While there is neither, whoever subscribes has a connection made.
   #client: Redis | null = null;
-  #isReady = false;
   #retryTimer: TimerHandle = null;
+  #isReady = false;
   #failureCount = 0;
   #isClosed = false;
 
@@ -58,9 +59,11 @@ export class RedisSubscriber {
     };
   }
 
-  /** The server was reached anew: what was subscribed on an older connection may be dead. */
+  /**
+   * The server was reached anew: what was subscribed on an older connection may be dead, and there
+   * is nothing to wait for any more.
+   */
   renew(): void {
-    if (this.#client === null) return;
     this.#disconnect();
     if (this.#channels.size > 0) this.#connect();
   }
@@ -68,15 +71,14 @@ export class RedisSubscriber {
   /** Ends the connection, for good. */
   close(): void {
     this.#isClosed = true;
-    this.#environment.stopTimer(this.#retryTimer);
     this.#disconnect();
   }
 
   #add(name: string): Channel {
     const channel: Channel = { listeners: new Set(), isLive: false };
     this.#channels.set(name, channel);
-    if (this.#client === null) this.#connect();
-    else if (this.#isReady) this.#ask(this.#client, name, channel);
+    if (this.#client === null && this.#retryTimer === null) this.#connect();
+    if (this.#client !== null && this.#isReady) this.#ask(this.#client, name, channel);
     return channel;
   }
 
@@ -90,7 +92,6 @@ export class RedisSubscriber {
 
   #connect(): void {
     if (this.#isClosed) return;
-    this.#environment.stopTimer(this.#retryTimer);
     const client = this.#target.connect();
     this.#client = client;
     client.on('error', ignore);
@@ -107,15 +108,17 @@ export class RedisSubscriber {
     client.once('end', () => {
       if (client !== this.#client) return;
       this.#disconnect();
-      if (this.#channels.size > 0) this.#connectLater();
+      this.#connectLater();
     });
   }
 
   #connectLater(): void {
     const delay = Math.min(RETRY_MAX, RETRY_MIN * 2 ** this.#failureCount);
     this.#failureCount += 1;
+    // Also when nobody listens just now: who does next has to wait no less.
     const connect = (): void => {
-      if (this.#client === null && this.#channels.size > 0) this.#connect();
+      this.#retryTimer = null;
+      if (this.#channels.size > 0) this.#connect();
     };
     // Random, so that the processes of an application do not come back all at once.
     const random = 0.5 + this.#environment.random();
@@ -133,7 +136,8 @@ export class RedisSubscriber {
 
   #disconnect(): void {
     const client = this.#client;
-    this.#client = null;
+    this.#environment.stopTimer(this.#retryTimer);
+    this.#client = this.#retryTimer = null;
     this.#isReady = false;
     if (client !== null) endClient(client);
     for (const channel of this.#channels.values()) {

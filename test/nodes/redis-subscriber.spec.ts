@@ -223,6 +223,52 @@ describe('a subscriber', () => {
     expect(ear.live).toEqual([]);
   });
 
+  it('is connected no sooner for somebody who comes to listen', async () => {
+    const absent = await startRedisServer();
+    await absent.stop();
+    const { connections, environment, watched } = watch(absent.url);
+    const subscribe = (): (() => void) => watched.subscribe(CHANNEL, new Ear());
+    const stop = subscribe();
+    await ended(connections);
+
+    stop();
+    subscribe()();
+    watched.subscribe('another', new Ear());
+    const before = connections.length;
+    await environment.advance(100);
+
+    expect([before, connections.length]).toEqual([1, 2]);
+  });
+
+  it('is connected no sooner, either, where nobody listened when it failed', async () => {
+    const absent = await startRedisServer();
+    await absent.stop();
+    const { connections, watched } = watch(absent.url);
+
+    watched.subscribe(CHANNEL, new Ear())();
+    await ended(connections);
+    watched.subscribe(CHANNEL, new Ear());
+
+    expect(connections).toHaveLength(1);
+  });
+
+  it('is connected at once when the server is reached anew', async () => {
+    const { connections, environment, watched } = watch(server.url);
+    const ear = new Ear();
+    watched.subscribe(CHANNEL, ear);
+    await ear.told(1);
+    const end = ended(connections);
+    await cutOff();
+    await end;
+
+    watched.renew();
+    await ear.told(3);
+
+    expect(ear.live).toEqual([true, false, true]);
+    expect(connections).toHaveLength(2);
+    expect(environment.pendingTimers).toBe(0);
+  });
+
   it('bears that the server refuses its password, without a sound', async () => {
     const { connections, watched } = watch(server.url.replace('//', '//nobody:wrong@'));
     const sound = jest.spyOn(console, 'error').mockReturnValue();
@@ -255,10 +301,9 @@ describe('a subscriber to whom nobody listens any more', () => {
     stop();
 
     await cutAllOff(connections);
-    const timers = environment.pendingTimers;
     await environment.advance(5_000);
 
-    expect(timers).toBe(0);
+    expect(environment.pendingTimers).toBe(0);
     expect(connections).toHaveLength(1);
   });
 
