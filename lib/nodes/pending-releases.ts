@@ -23,8 +23,8 @@ export class PendingRelease<Connection> {
  */
 export class PendingReleases<Connection> {
   readonly #byOwner = new TransientMap<string, PendingRelease<Connection>>();
-  /** When the oldest expires, or earlier. */
-  #oldestExpiresAt: Milliseconds = Infinity;
+  /** None is worth forgetting before. */
+  #nextSweepAt: Milliseconds = Infinity;
 
   constructor(private readonly environment: Environment) {}
 
@@ -45,7 +45,7 @@ export class PendingReleases<Connection> {
       // Deleted first, so that the order of the map stays that of the notes.
       this.#byOwner.delete(request.ownerId);
       this.#byOwner.set(request.ownerId, release);
-      this.#oldestExpiresAt = Math.min(this.#oldestExpiresAt, expiresAt);
+      this.#nextSweepAt = Math.min(this.#nextSweepAt, expiresAt);
     }
     return release;
   }
@@ -89,18 +89,14 @@ export class PendingReleases<Connection> {
     );
   }
 
-  /** Two of the oldest at each call of a node keep the list short without a timer. */
+  /** Called with each call of a node, this keeps the list short without a timer. */
   forgetExpired(now = this.environment.now()): void {
-    if (now < this.#oldestExpiresAt) return;
-    let looked = 0;
-    this.#oldestExpiresAt = Infinity;
+    if (now < this.#nextSweepAt) return;
+    // Looks at all, for each has its own ttl, but not at every call.
+    this.#nextSweepAt = Infinity;
     for (const { request, expiresAt } of this.#byOwner.values()) {
-      if (expiresAt > now || looked === 2) {
-        this.#oldestExpiresAt = expiresAt;
-        return;
-      }
-      this.#byOwner.delete(request.ownerId);
-      looked += 1;
+      if (expiresAt <= now) this.#byOwner.delete(request.ownerId);
+      else this.#nextSweepAt = Math.min(this.#nextSweepAt, Math.max(expiresAt, now + SWEEP_MIN));
     }
   }
 }
@@ -112,3 +108,6 @@ function ignore(): void {}
 const KEPT_FOR = 1.1;
 
 const UNSENT_MAX = 4_096;
+
+/** A list of that many is looked at in a twentieth of a millisecond. */
+const SWEEP_MIN: Milliseconds = 10;

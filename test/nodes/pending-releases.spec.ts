@@ -88,20 +88,30 @@ describe('releases that a node has not confirmed', () => {
     expect(releases.dueOn('next')).toHaveLength(3_000);
   });
 
-  it('are forgotten when they expire, two at each call, though none is noted any more', () => {
+  it('make room when they expire behind one that lives longer', () => {
     const { clock, releases } = start();
-    const noted = Array.from({ length: 4 }, (_, index) =>
-      releases.add(requestFor({ ttl: index < 3 ? 100 : 1_000 }), 'first'),
-    );
-    const kept = (): number => noted.filter(({ request }) => releases.has(request.ownerId)).length;
+    const longest = releases.add(requestFor({ ttl: 86_400_000 }), null);
+    for (let i = 0; i < 5_000; i += 1) releases.add(requestFor({ ttl: 100 }), null);
     clock.now = 200;
 
-    const counts = [1, 2, 3].map(() => {
+    const late = releases.add(requestFor(), null);
+
+    expect(releases.dueOn('next')).toEqual([longest, late]);
+  });
+
+  it('are forgotten when they expire, in any order, though none is noted any more', () => {
+    const { clock, releases } = start();
+    const noted = [1_000, 100, 300, 110].map((ttl) => releases.add(requestFor({ ttl }), 'first'));
+    const ttls = (): number[] =>
+      noted.flatMap(({ request }) => (releases.has(request.ownerId) ? [request.ttl] : []));
+
+    const kept = [105, 115, 125, 335, 1_105].map((now) => {
+      clock.now = now;
       releases.forgetExpired();
-      return kept();
+      return ttls();
     });
 
-    expect(counts).toEqual([2, 1, 1]);
+    expect(kept).toEqual([[1_000, 100, 300, 110], [1_000, 300, 110], [1_000, 300], [1_000], []]);
   });
 });
 
