@@ -9,10 +9,10 @@ export class PendingRelease<Connection> {
     readonly request: ReleaseRequest,
     /** Monotonic: by then the keys have expired by themselves. */
     readonly expiresAt: Milliseconds,
-    /** Where it was written; null where it was not. A connection is asked once. */
+    /** Where it was written; null where it was not, or refused for a while. */
     public sentOn: Connection | null,
-    /** Who waits for the answer. */
-    public onAnswer: (answer: ReleaseAnswer) => void,
+    /** Who waits for the answer; null where none is on its way. */
+    public onAnswer: ((answer: ReleaseAnswer) => void) | null,
   ) {}
 }
 
@@ -35,7 +35,7 @@ export class PendingReleases<Connection> {
   add(
     request: ReleaseRequest,
     sentOn: Connection | null,
-    onAnswer: (answer: ReleaseAnswer) => void = ignore,
+    onAnswer: PendingRelease<Connection>['onAnswer'] = null,
   ): PendingRelease<Connection> {
     const now = this.environment.now();
     this.forgetExpired(now);
@@ -61,8 +61,8 @@ export class PendingReleases<Connection> {
     onAnswer: (answer: ReleaseAnswer) => void,
   ): boolean {
     const release = this.#byOwner.get(ownerId);
-    if (release?.sentOn !== connection) return false;
-    const { onAnswer: earlier } = release;
+    const earlier = release?.onAnswer;
+    if (release?.sentOn !== connection || earlier == null) return false;
     release.onAnswer = (answer) => {
       earlier(answer);
       onAnswer(answer);
@@ -81,7 +81,16 @@ export class PendingReleases<Connection> {
     if (this.#byOwner.get(ownerId) === release) this.#byOwner.delete(ownerId);
   }
 
-  /** What is still worth sending on this connection, oldest first. */
+  /** A release was refused for a while: those that were not are due before it. */
+  postpone(release: PendingRelease<Connection>): void {
+    const { ownerId } = release.request;
+    release.sentOn = null;
+    if (this.#byOwner.get(ownerId) !== release) return;
+    this.#byOwner.delete(ownerId);
+    this.#byOwner.set(ownerId, release);
+  }
+
+  /** What is still worth sending on this connection, in the order in which it is due. */
   dueOn(connection: Connection): PendingRelease<Connection>[] {
     const now = this.environment.now();
     return [...this.#byOwner.values()].filter(
@@ -100,9 +109,6 @@ export class PendingReleases<Connection> {
     }
   }
 }
-
-// Who asked was answered long ago, or does not care.
-function ignore(): void {}
 
 /** A node's clock and ours may run apart by a tenth, far more than `driftFactor` allows. */
 const KEPT_FOR = 1.1;

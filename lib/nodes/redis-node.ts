@@ -165,7 +165,7 @@ export class RedisNode implements LockNode {
 
   readonly #readAcquired = (reply: unknown): AcquireAnswer => {
     const answer = this.#readNews(reply);
-    if (answer.vote !== 'failed') this.#sendRefused();
+    if (answer.vote !== 'failed' && this.#hasRefusedReleases) this.#sendRefused(1);
     return answer;
   };
 
@@ -182,6 +182,7 @@ export class RedisNode implements LockNode {
 
   #sendRelease(connection: RedisConnection, release: PendingRelease<RedisConnection>): void {
     release.sentOn = connection;
+    release.onAnswer ??= ignore;
     const isListening = this.#isListening(release.request);
     this.#batch.add(connection, new ReleaseOperation(release, isListening, this.#onReleased));
   }
@@ -196,15 +197,18 @@ export class RedisNode implements LockNode {
     else this.#onRefused(release, answer);
     const { onAnswer } = release;
     // Sent again or not, whoever waited has been answered, and is not kept in memory for it.
-    release.onAnswer = ignore;
-    onAnswer(answer);
+    release.onAnswer = null;
+    onAnswer?.(answer);
   };
 
+  // By a server that is busy: sent again when it works again. Else on the next connection.
   #onRefused(release: PendingRelease<RedisConnection>, reason: FailedAnswer): void {
-    release.sentOn = null;
-    // By a server that is busy: sent again when it works again. Else on the next connection.
-    if (reason.isMisconfiguration) this.#health.found(`It refuses releases: ${reason.message}.`);
-    else this.#hasRefusedReleases = true;
+    if (reason.isMisconfiguration) {
+      this.#health.found(`It refuses releases: ${reason.message}.`);
+    } else {
+      this.#hasRefusedReleases = true;
+      this.#releases.postpone(release);
+    }
   }
 
   // Whether the node would count this process among those who are told.
@@ -213,11 +217,21 @@ export class RedisNode implements LockNode {
     return resources.some((resource) => this.#subscriber.isLive(wakeChannel(world, resource)));
   }
 
-  #sendRefused(): void {
-    if (!this.#hasRefusedReleases) return;
+  // Many a vote needs no write, and so promises none. One release is tried, and two for each that was
+  // not refused again: all are sent soon where the server works, and few where it does not.
+  #sendRefused(count: number): void {
     const connection = this.#usable();
-    if (connection !== null) this.#sendPending(connection);
+    if (connection === null) return;
+    this.#hasRefusedReleases = false;
+    for (const release of this.#releases.dueOn(connection).slice(0, count)) {
+      release.onAnswer = this.#onSentAgain;
+      this.#sendRelease(connection, release);
+    }
   }
+
+  readonly #onSentAgain = (): void => {
+    if (!this.#hasRefusedReleases) this.#sendRefused(2);
+  };
 
   #sendPending(connection: RedisConnection): void {
     this.#hasRefusedReleases = false;

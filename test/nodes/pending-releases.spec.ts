@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { systemEnvironment } from '../../lib/core/environment.js';
 import { PendingReleases } from '../../lib/nodes/pending-releases.js';
-import type { OwnerRequest, ReleaseRequest } from '../../lib/core/lock-node.js';
+import type { OwnerRequest, ReleaseAnswer, ReleaseRequest } from '../../lib/core/lock-node.js';
 import { requestFor as requestOf } from '../support/node-harness.js';
 
 function requestFor(overrides: Partial<OwnerRequest> = {}): ReleaseRequest {
@@ -40,6 +40,26 @@ describe('releases that a node has not confirmed', () => {
     const [first, second] = [releases.add(request, 'first'), releases.add(request, 'first')];
 
     releases.confirm(first);
+
+    expect(releases.dueOn('second')).toEqual([second]);
+  });
+
+  it('are due after all others when they were refused for a while', () => {
+    const { releases } = start();
+    const [first, second] = [1, 2].map(() => releases.add(requestFor(), 'first'));
+    const unsent = releases.add(requestFor(), null);
+
+    for (const release of [first, second]) if (release) releases.postpone(release);
+
+    expect(releases.dueOn('first')).toEqual([unsent, first, second]);
+  });
+
+  it('stay as they are when an earlier one of the same owner was refused', () => {
+    const { releases } = start();
+    const request = requestFor();
+    const [first, second] = [releases.add(request, 'first'), releases.add(request, 'first')];
+
+    releases.postpone(first);
 
     expect(releases.dueOn('second')).toEqual([second]);
   });
@@ -120,12 +140,13 @@ describe('a release that is asked for twice', () => {
     const { releases } = start();
     const answers: string[] = [];
     const request = requestFor();
-    const release = releases.add(request, 'first', ({ vote }) => answers.push(`one ${vote}`));
+    const onAnswer = ({ vote }: ReleaseAnswer): void => void answers.push(`one ${vote}`);
+    const release = releases.add(request, 'first', onAnswer);
 
     const isJoined = releases.join(request.ownerId, 'first', ({ vote }) =>
       answers.push(`two ${vote}`),
     );
-    release.onAnswer({ vote: 'done', listeners: 0 });
+    release.onAnswer?.({ vote: 'done', listeners: 0 });
 
     expect(isJoined).toBe(true);
     expect(answers).toEqual(['one done', 'two done']);
@@ -141,17 +162,20 @@ describe('a release that is asked for twice', () => {
     expect(releases.dueOn('next')).toEqual([between, second]);
   });
 
-  it('is two once the first is confirmed, refused, or on another connection', () => {
+  it('is two once the first is confirmed, refused, answered, or on another connection', () => {
     const { releases } = start();
-    const [confirmed, refused, elsewhere] = [requestFor(), requestFor(), requestFor()];
-    releases.confirm(releases.add(confirmed, 'first'));
-    releases.add(refused, 'first').sentOn = null;
-    releases.add(elsewhere, 'earlier');
+    const ignore = (): void => undefined;
+    const [confirmed, refused] = [requestFor(), requestFor()];
+    const [answered, elsewhere] = [requestFor(), requestFor()];
+    releases.confirm(releases.add(confirmed, 'first', ignore));
+    releases.postpone(releases.add(refused, 'first', ignore));
+    releases.add(answered, 'first', ignore).onAnswer = null;
+    releases.add(elsewhere, 'earlier', ignore);
 
-    const joined = [confirmed, refused, elsewhere].map(({ ownerId }) =>
-      releases.join(ownerId, 'first', () => undefined),
+    const joined = [confirmed, refused, answered, elsewhere].map(({ ownerId }) =>
+      releases.join(ownerId, 'first', ignore),
     );
 
-    expect(joined).toEqual([false, false, false]);
+    expect(joined).toEqual([false, false, false, false]);
   });
 });

@@ -377,6 +377,51 @@ describe('a server that refuses writes for a while', () => {
   );
 });
 
+describe('a server that refused many releases', () => {
+  const MANY_LOCKS = 300;
+
+  async function startRefused() {
+    const server = await startServer();
+    const { node } = await startNode(server.url);
+    const names = Array.from({ length: MANY_LOCKS }, (_, index) => `r${index}`);
+    const requests = names.map((name) => requestFor({ resources: [name], ttl: 60_000 }));
+    await Promise.all(requests.map((request) => acquire(node, request)));
+    await server.client.config('SET', 'min-replicas-to-write', '1');
+    await Promise.all(requests.map((request) => release(node, request)));
+    return { ...server, names, node };
+  }
+
+  async function bytesSentTo(client: Redis): Promise<number> {
+    return Number(/total_net_input_bytes:(\d+)/.exec(await client.info('stats'))?.[1]);
+  }
+
+  it('is not sent all of them with each vote, while it refuses them', async () => {
+    const { client, node } = await startRefused();
+    const before = await bytesSentTo(client);
+
+    for (let attempt = 0; attempt < 50; attempt += 1) {
+      const { vote } = await acquire(node, requestFor({ resources: ['r0'] }));
+      expect(vote).toBe('taken');
+    }
+
+    // Each time some 200 for an acquisition, and as many for a release.
+    expect((await bytesSentTo(client)) - before).toBeLessThan(50 * 1_000);
+  });
+
+  it('gets all of them when it does not any more, one that it cannot do among them', async () => {
+    const { client, names, node } = await startRefused();
+    await client.config('SET', 'min-replicas-to-write', '0');
+    await client.del('r0', 'r1');
+    await client.lpush('r0', 'of another type');
+
+    const { vote } = await acquire(node, requestFor({ resources: ['other'] }));
+
+    expect(vote).toBe('granted');
+    await eventually(async () => (await client.exists(...names)) === 1);
+    expect(node.status().findings).toEqual([expect.stringMatching(/refuses releases: WRONGTYPE/)]);
+  });
+});
+
 describe('a connection that breaks', () => {
   it('leaves no ghost: a command that was given up never runs later', async () => {
     const server = await startServer();

@@ -82,8 +82,8 @@ export class SimulatedNode implements LockNode {
     const isListening = this.#isListening(request);
     this.#send({ kind: 'release', request, isListening }, (reply) => {
       if (reply.vote === 'done') this.#pending.confirm(release);
-      else release.sentOn = null;
-      release.onAnswer(reply as ReleaseAnswer);
+      else this.#pending.postpone(release);
+      release.onAnswer?.(reply as ReleaseAnswer);
     });
   }
 
