@@ -5,12 +5,13 @@ import type { FailedAnswer } from '../core/lock-node.js';
  * Redis 7 wrap errors of a script's commands in one of the script: those count as "any other".
  */
 export function outcomeOfError(message: string): FailedAnswer {
-  const code = /^[A-Z]+(?= |$)/.exec(message)?.[0] ?? '';
-  const isMisconfiguration = MISCONFIGURATIONS.has(code) || MISCONFIGURED.test(message);
+  const code =
+    /^(ERR (unknown command|(invalid )?DB index)|[A-Z]+)(?= |$)/.exec(message)?.[0] ?? '';
+  const isMisconfiguration = MISCONFIGURATIONS.has(code);
   return {
     vote: 'failed',
     mayHold: !isMisconfiguration && !REFUSALS.has(code),
-    isMisconfiguration,
+    isMisconfiguration: isMisconfiguration || DENIED.test(message),
     message,
   };
 }
@@ -58,14 +59,15 @@ const MISCONFIGURATIONS = new Set([
   'ASK',
   'CROSSSLOT',
   'WRONGTYPE',
+  'ERR unknown command',
+  'ERR DB index',
+  'ERR invalid DB index',
 ]);
 
 /**
- * The same, where the server names no code. The last two are said to a script without a right: by
- * Redis 7.0, and by later ones and Valkey.
+ * A misconfiguration too, but one that shows in the middle of a script, which may have written:
+ * rights on keys are looked at before it, those on commands at each. The last two are said where
+ * there is no right: by Redis 7.0, and by later ones and Valkey.
  */
-const MISCONFIGURED = new RegExp(
-  '^ERR (unknown (redis )?command|(invalid )?DB index|' +
-    "the user executing the script can't|ACL failure in script)",
-  'i',
-);
+const DENIED =
+  /^ERR (unknown redis command|the user executing the script can't|ACL failure in script)/i;

@@ -2,9 +2,10 @@
 //
 // A text is made for one world and has its numbers in it: each call would have to send and read
 // them again, which costs more than what it does. A server keeps a few texts for each world.
-// The order of writes matters: Redis refuses a script for want of memory, of replicas or of the
-// right to write only at its first write. That one is the lock's key, so a refused acquisition
-// leaves nothing behind; the certificate comes last.
+// The order of writes matters: Redis refuses a script for want of memory or of replicas only at its
+// first write. That one is the lock's key, so a refused acquisition leaves nothing behind; the
+// certificate comes last. Rights on all keys are looked at before, those on a command at each call:
+// where one is denied, a key may be left.
 // The Lua has no comments: it travels in every bundle and to every server.
 // Numbers of microseconds travel and are stored as digits: `tostring` rounds to 14 of them.
 // eslint-disable-next-line no-restricted-imports -- a hash of constants, no randomness

@@ -596,16 +596,28 @@ describe('a server that refuses commands', () => {
     }
   });
 
-  it('as the user may not run a command of the script: a misconfiguration, and no key', async () => {
-    const server = await startServer();
-    await server.client.call('ACL', ['SETUSER', 'u', 'on', '>p', '~*', '+@all', '-set']);
-    const { node } = await startNode(`redis://u:p@127.0.0.1:${server.port}`);
+  it.each([
+    { denied: 'set', keys: 0 },
+    { denied: 'hset', keys: 1 },
+  ])(
+    'as the user may not run $denied: a misconfiguration, and $keys keys until the release',
+    async ({ denied, keys }) => {
+      const server = await startServer();
+      const rights = ['~*', '&*', '+@all', `-${denied}`];
+      await server.client.call('ACL', ['SETUSER', 'u', 'on', '>p', ...rights]);
+      const { node } = await startNode(`redis://u:p@127.0.0.1:${server.port}`);
+      const request = requestFor();
 
-    const answer = await acquire(node, requestFor());
+      const answer = await acquire(node, request);
+      const left = await server.client.exists('r');
+      const released = await release(node, request);
 
-    expect(answer).toMatchObject({ vote: 'failed', mayHold: false, isMisconfiguration: true });
-    expect(await server.client.exists('r')).toBe(0);
-  });
+      expect(answer).toMatchObject({ vote: 'failed', mayHold: true, isMisconfiguration: true });
+      expect(left).toBe(keys);
+      expect(released.vote).toBe('done');
+      expect(await server.client.exists('r')).toBe(0);
+    },
+  );
 
   it('to the release alone: a finding, and not sent again with each lock that is granted', async () => {
     const server = await startServer();

@@ -31,14 +31,25 @@ describe('an error reply (PROTOCOL section 11)', () => {
     "CROSSSLOT Keys in request don't hash to the same slot",
     'WRONGTYPE Operation against a key holding the wrong kind of value',
     "ERR unknown command 'EVALSHA', with args beginning with: ",
-    'ERR Unknown Redis command called from script script: x, on @user_script:1.',
-    "ERR The user executing the script can't run this command or subcommand script: x",
-    "ERR ACL failure in script: User u has no permissions to run the 'set' command script: x",
     'ERR DB index is out of range',
+    'ERR invalid DB index',
   ])('leaves no key, and stays until somebody acts: %s', (message) => {
     expect(outcomeOfError(message)).toEqual({
       vote: 'failed',
       mayHold: false,
+      isMisconfiguration: true,
+      message,
+    });
+  });
+
+  it.each([
+    'ERR Unknown Redis command called from script script: x, on @user_script:1.',
+    "ERR The user executing the script can't run this command or subcommand script: x",
+    "ERR ACL failure in script: User u has no permissions to run the 'set' command script: x",
+  ])('may have left a key, and stays until somebody acts: %s', (message) => {
+    expect(outcomeOfError(message)).toEqual({
+      vote: 'failed',
+      mayHold: true,
       isMisconfiguration: true,
       message,
     });
