@@ -86,6 +86,8 @@ const lockConnection = {
   maxRetriesPerRequest: 0,
   retryStrategy: () => null,
   sentinelRetryStrategy: () => null,
+  // Else one that hangs keeps its socket, and the process, for ever, and no other is asked.
+  sentinelCommandTimeout: 1_000,
   reconnectOnError: null,
   failoverDetector: false,
   // Against a hung server ioredis' own check never ends; ours has a limit.

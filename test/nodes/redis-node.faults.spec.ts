@@ -1,7 +1,7 @@
 // What a Redis node does when its server hangs, dies, changes its role or refuses to serve.
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { connect } from 'node:net';
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { systemEnvironment, type Environment } from '../../lib/core/environment.js';
 import type { LockNode, ReleaseRequest } from '../../lib/core/lock-node.js';
@@ -419,6 +419,59 @@ describe('a server that refused many releases', () => {
     expect(vote).toBe('granted');
     await eventually(async () => (await client.exists(...names)) === 1);
     expect(node.status().findings).toEqual([expect.stringMatching(/refuses releases: WRONGTYPE/)]);
+  });
+});
+
+describe('a Sentinel that hangs', () => {
+  /** Listens, and answers each command with what `reply` gives for its words, if anything. */
+  async function startSentinel(reply: (words: string) => string | null) {
+    const sockets = new Set<Socket>();
+    const server = createServer((socket) => {
+      sockets.add(socket.on('error', () => undefined));
+      socket.on('close', () => sockets.delete(socket));
+      socket.on('data', (data) => {
+        const commands = data.toString().split(/^(?=\*)/m);
+        for (const words of commands) socket.write(reply(words) ?? '');
+      });
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    afterTest(() => {
+      server.close();
+      for (const socket of sockets) socket.destroy();
+    });
+    return {
+      sockets,
+      address: { host: '127.0.0.1', port: (server.address() as AddressInfo).port },
+    };
+  }
+
+  const startHung = () => startSentinel(() => null);
+
+  it('is left alone soon after the node is closed', async () => {
+    const { address, sockets } = await startHung();
+    const { close, log } = startNodes([{ sentinels: [address], name: 'main' }], IMPATIENT);
+    await log.untilState('down');
+
+    await close();
+    const open = sockets.size;
+
+    expect(open).toBeGreaterThan(0);
+    await eventually(() => sockets.size === 0, 5_000);
+  });
+
+  it('does not keep the next one from being asked', async () => {
+    const server = await startServer();
+    const hung = await startHung();
+    const works = await startSentinel((words) => {
+      if (!words.includes('sentinel')) return '+OK\r\n';
+      if (words.includes('sentinels')) return '*0\r\n';
+      return `*2\r\n$9\r\n127.0.0.1\r\n$${`${server.port}`.length}\r\n${server.port}\r\n`;
+    });
+
+    const { log } = startNodes([{ sentinels: [hung.address, works.address], name: 'main' }]);
+    const { status } = await log.until(({ status: { state } }) => state !== 'connecting');
+
+    expect(status.state).toBe('up');
   });
 });
 
