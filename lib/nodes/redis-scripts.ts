@@ -60,6 +60,8 @@ end
  * none that is valid, and whether INFO may be asked here. Without memory to write it the node has
  * none, and stays quarantined: no error. `counted`: what a vote is worth, and its figure.
  * Mostly the replid is the known one: to look for that in INFO costs less than to take out any.
+ * A replica may be writable, and has its master's replid and certificate: it writes none. Where INFO
+ * is denied nobody knows, and it is taken for a master.
  */
 const certificate = ({ quarantine }: World, isPersistent: boolean): string =>
   quarantine === 0
@@ -67,12 +69,13 @@ const certificate = ({ quarantine }: World, isPersistent: boolean): string =>
 local function counted(vote, figure) return vote, figure or 0 end
 `
     : `
-local quarantine, isPersistent = ${quarantine * 1_000}, ${isPersistent}
+local quarantine, isPersistent, isReplica = ${quarantine * 1_000}, ${isPersistent}
 
 local function readCertificate()
   local known, digits = string.match(redis.call('GET', KEYS[1]) or '', '^([^:]*):(%d+)$')
   local info = redis.pcall('INFO', 'replication')
-  if type(info) ~= 'string' then info = '' end
+  if type(info) ~= 'string' then info = 'role:master' end
+  isReplica = not string.find(info, 'role:master', 1, true)
   local isSame = known and string.find(info, 'master_replid:' .. known .. '\\r', 1, true)
   local replid = isSame and known or string.match(info, 'master_replid:(%x+)')
   local birth = tonumber(digits or '')
@@ -94,9 +97,17 @@ local function counted(vote, figure)
 end
 `;
 
+/** Votes as one that refuses writes does: this node is connected anew, and its role found out. */
+const unlessReplica = ({ quarantine }: World): string =>
+  quarantine === 0
+    ? ''
+    : `if isReplica then return redis.error_reply('READONLY It is a replica.') end`;
+
 /** Comes last, after whatever may be refused for want of memory. */
 const endOf = ({ quarantine }: World): string =>
-  quarantine === 0 ? '' : `if certificate then redis.pcall('SET', KEYS[1], certificate) end`;
+  quarantine === 0
+    ? ''
+    : `if certificate and not isReplica then redis.pcall('SET', KEYS[1], certificate) end`;
 
 /**
  * Clients that go by different numbers do not keep each other's locks through a restart. Each
@@ -190,15 +201,16 @@ end
 export function scriptsOf(world: World, isPersistent: boolean): RedisScripts {
   const { fencing, quarantine } = world;
   const begin = `${preamble(world)}${certificate(world, isPersistent)}`;
+  const vote = `${begin}${unlessReplica(world)}`;
   const end = endOf(world);
   const fences = fencing ? fencesIn(world) : '';
   const readClock = fencing && quarantine === 0 ? 'readClock()' : '';
   return {
-    acquire: script(`${begin}${readClock}${acquireAtOnce(world)}${fences}${ACQUIRE}
+    acquire: script(`${vote}${readClock}${acquireAtOnce(world)}${fences}${ACQUIRE}
 local vote, figure = counted(${one('acquire', world)})
 ${end}${ANSWER_ONE}`),
 
-    extend: script(`${begin}${fences}${EXTEND}
+    extend: script(`${vote}${fences}${EXTEND}
 local vote, figure = counted(${one('extend', world)})
 ${end}${ANSWER_ONE}`),
 
@@ -206,7 +218,7 @@ ${end}${ANSWER_ONE}`),
 local _, listeners = ${one('release', world)}
 return listeners`),
 
-    batch: script(`${begin}${readClock}${handOverAtOnce(world)}${fences}
+    batch: script(`${vote}${readClock}${handOverAtOnce(world)}${fences}
 ${ACQUIRE}${EXTEND}${wakeUpsIn(world)}${RELEASE}${batch(world)}
 ${end}
 return areAlike and now or answers`),

@@ -786,6 +786,31 @@ describe('a server that is unfit', () => {
     await log.untilState('refused');
   });
 
+  it('because it became a replica that may be written to is connected anew and refused', async () => {
+    const [master, replica] = [
+      await startServer('--repl-diskless-sync-delay', '0'),
+      await startServer('--replica-read-only', 'no'),
+    ];
+    const options = { quarantine: true, ttlMax: 100 } as const;
+    const { nodes, whenReady } = startNodes([master.url, replica.url], options);
+    await whenReady(60_000);
+    const [first, second] = nodes as [LockNode, LockNode];
+    const request = (name: string) =>
+      requestFor({ world: worldOf(options), resources: [name], ttl: 100 });
+    await replica.client.replicaof('127.0.0.1', master.port);
+    await eventually(async () =>
+      (await replica.client.info('replication')).includes('master_link_status:up'),
+    );
+    // Its master, whose certificate it has, counts: so would it.
+    await eventually(async () => (await acquire(first, request('r'))).vote === 'granted');
+
+    const answer = await acquire(second, request('other'));
+
+    expect(answer).toMatchObject({ vote: 'failed', mayHold: false, isMisconfiguration: false });
+    expect(answer).toMatchObject({ message: 'READONLY It is a replica.' });
+    await eventually(() => second.status().state === 'refused');
+  });
+
   it('because another node is the very same server is refused', async () => {
     const server = await startServer();
     const inputs = [server.url, `redis://localhost:${server.port}/1`];

@@ -16,6 +16,7 @@ import {
   type ScriptArguments,
 } from '../../lib/nodes/redis-script-arguments.js';
 import { scriptsOf, type RedisScript } from '../../lib/nodes/redis-scripts.js';
+import { afterTest } from '../support/after-test.js';
 import { requestFor, worldOf } from '../support/node-harness.js';
 import { client, connect } from '../support/redis-of-spec.js';
 import { replidOf } from '../support/server-info.js';
@@ -291,6 +292,23 @@ describe('quarantine (birth certificate)', () => {
     await client.set(CERTIFICATE, 'nonsense');
 
     expect((await acquire(request())).vote).toBe('quarantined');
+  });
+
+  it('begins with no certificate that a replica writes, which votes as if it refused writes', async () => {
+    await client.config('SET', 'replica-read-only', 'no');
+    await client.replicaof('127.0.0.1', 1);
+    afterTest(() => client.replicaof('NO', 'ONE'));
+
+    const answers = await Promise.allSettled([acquire(request()), extend(request())]);
+    const certified = await certify();
+
+    expect(answers.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+    expect(answers.map((answer) => 'reason' in answer && String(answer.reason))).toEqual([
+      expect.stringContaining('READONLY It is a replica.'),
+      expect.stringContaining('READONLY It is a replica.'),
+    ]);
+    expect(certified?.quarantineRemaining).toBe(M);
+    expect(await client.exists(CERTIFICATE, 'r')).toBe(0);
   });
 
   it('goes by the certificate alone where INFO is denied inside scripts', async () => {
