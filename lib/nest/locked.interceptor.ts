@@ -57,8 +57,7 @@ const handledKey = Symbol.for('nestjs-locked.handled');
  * `extensions.code`. The original is the `cause`. Errors of guards do not come by here, nor those
  * of GraphQL's field resolvers without `fieldResolverEnhancers: ['interceptors']`. Of a hybrid
  * application `connectMicroservice` needs `inheritAppConfig: true`, as for all global interceptors;
- * Nest 11 gives gateways none, and they need `@UseInterceptors(LockedInterceptor)`. Field resolvers
- * of GraphQL get interceptors where its module has `fieldResolverEnhancers: ['interceptors']`.
+ * Nest 11 gives gateways none, and they need `@UseInterceptors(LockedInterceptor)`.
  */
 @Injectable()
 export class LockedInterceptor implements NestInterceptor {
