@@ -95,7 +95,8 @@ export interface RedlockOptions extends Omit<AcquireOptions, 'signal'> {
   readonly quarantine?: 'auto' | boolean;
   /**
    * Put before every key. @default '' – the key is the resource's name, as in the Redlock text,
-   * so that Redlock clients in other languages exclude us and we them
+   * so that Redlock clients in other languages exclude us and we them. Neither `redlock` nor what
+   * begins with `redlock:`, for there a node keeps what belongs to locks without a prefix.
    */
   readonly keyPrefix?: string;
   /**
@@ -224,8 +225,12 @@ function resolveWorld(
     );
   }
   const keyPrefix = options.keyPrefix ?? '';
-  if (typeof keyPrefix !== 'string') {
-    throw new TypeError(`Expected keyPrefix to be a string, got ${describe(keyPrefix)}`);
+  // A lock with such a key might be the certificate of a world without a prefix.
+  if (typeof keyPrefix !== 'string' || /^redlock(:|$)/.test(keyPrefix)) {
+    throw new TypeError(
+      'Expected keyPrefix to be a string that lets no key begin with "redlock:", ' +
+        `which the protocol keeps for itself, got ${describe(keyPrefix)}`,
+    );
   }
   const isQuarantined = quarantine === 'auto' ? nodeCount >= 3 : quarantine;
   // S, R and M of PROTOCOL.md, in whole milliseconds: scripts fail on fractional PX values.

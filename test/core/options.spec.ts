@@ -138,9 +138,20 @@ describe('what follows from the options', () => {
   });
 });
 
+describe('a keyPrefix', () => {
+  it.each(['', 'redlocks:', 'locks:'])('may be %j', (keyPrefix) => {
+    expect(resolveOptions({ keyPrefix }, 3).world).toMatchObject({ keyPrefix });
+  });
+});
+
 describe('a bad option of the module', () => {
   const integer = (name: string, from: number, to: number, got: string) =>
     new RangeError(`Expected ${name} to be an integer from ${from} to ${to} ms, got ${got}`);
+  const keyPrefix = (got: string) =>
+    new TypeError(
+      'Expected keyPrefix to be a string that lets no key begin with "redlock:", ' +
+        `which the protocol keeps for itself, got ${got}`,
+    );
 
   it.each<[unknown, Error]>([
     [null, new TypeError('Expected options to be an object, got null')],
@@ -186,7 +197,10 @@ describe('a bad option of the module', () => {
       { quarantine: 'on' },
       new TypeError(`Expected quarantine to be 'auto', true or false, got "on"`),
     ],
-    [{ keyPrefix: 7 }, new TypeError('Expected keyPrefix to be a string, got 7')],
+    [{ keyPrefix: 7 }, keyPrefix('7')],
+    [{ keyPrefix: 'redlock' }, keyPrefix('"redlock"')],
+    [{ keyPrefix: 'redlock:' }, keyPrefix('"redlock:"')],
+    [{ keyPrefix: 'redlock:app:' }, keyPrefix('"redlock:app:"')],
     [{ fencing: 1 }, new TypeError('Expected fencing to be true or false, got 1')],
   ])('%j is refused with its name, its rule and its value', (options, expected) => {
     const resolve = () => resolveOptions(options as RedlockOptions, 3);
