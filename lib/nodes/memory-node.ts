@@ -89,7 +89,8 @@ export class MemoryNode implements LockNode {
     });
     return () => {
       ears.delete(ear);
-      if (ears.size === 0) this.#ears.delete(key);
+      // Called a second time, it must leave those alone who have come since.
+      if (ears.size === 0 && this.#ears.get(key) === ears) this.#ears.delete(key);
     };
   }
 
