@@ -83,7 +83,8 @@ export class NodeHealth {
 
   /** The node's votes do not count for this long. */
   quarantined(remaining: Milliseconds): void {
-    if (remaining <= 0) return;
+    // What is closed may hear the last answers yet.
+    if (remaining <= 0 || this.#state === 'down') return;
     const now = this.environment.now();
     this.#quarantinedUntil = now + remaining;
     if (this.#quarantineTimer !== null) return;

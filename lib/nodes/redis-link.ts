@@ -52,7 +52,7 @@ export class RedisLink implements ConnectionListener {
 
   /** The connection, if commands may be sent now. */
   usable(): RedisConnection | null {
-    return this.#settings.health.state === 'up' && !this.#isClosed ? this.#connection : null;
+    return this.#settings.health.state === 'up' ? this.#connection : null;
   }
 
   /** Sends a command, and looks after the answer. */
@@ -66,9 +66,10 @@ export class RedisLink implements ConnectionListener {
 
   /** Sends what was written before, waits `limit` ms for its answers, and ends for good. */
   async close(limit: Milliseconds): Promise<void> {
-    const { environment } = this.#settings;
+    const { environment, health } = this.#settings;
     const connection = this.usable();
     this.#isClosed = true;
+    health.close();
     if (connection !== null) {
       await new Promise<void>((resolve) => {
         const timer = environment.startTimer(limit, resolve, true);

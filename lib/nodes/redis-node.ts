@@ -137,7 +137,7 @@ export class RedisNode implements LockNode {
   close(): Promise<void> {
     this.#batch.flush();
     this.#subscriber.close();
-    this.#closing ??= this.#link.close(this.#closeTimeout).then(() => this.#health.close());
+    this.#closing ??= this.#link.close(this.#closeTimeout);
     return this.#closing;
   }
 

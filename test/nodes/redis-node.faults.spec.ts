@@ -136,6 +136,39 @@ describe('a node that is closed', () => {
     frozen.thaw();
   });
 
+  it('says so from the call on, while it waits for the last answers', async () => {
+    const server = await startServer();
+    const { close, log, node } = await startNode(server.url, IMPATIENT);
+    server.freeze();
+    const last = acquire(node, requestFor());
+
+    const closing = close();
+    const answer = await acquire(node, requestFor());
+    const { state } = node.status();
+    server.thaw();
+    await closing;
+
+    expect(answer).toMatchObject({ vote: 'failed', mayHold: false, message: 'closed' });
+    expect(state).toBe('down');
+    expect((await last).vote).toBe('granted');
+    expect(log.messages).toEqual(['Connected.']);
+  });
+
+  it('begins no quarantine with the last answers', async () => {
+    const server = await startServer();
+    const options: RedlockOptions = { ...IMPATIENT, quarantine: true, ttlMax: 100 };
+    const { close, log, node } = await startNode(server.url, options);
+    await log.until(({ message }) => message === 'Its votes count.');
+    const { length } = log.messages;
+    await server.client.flushall();
+    const last = acquire(node, requestFor({ world: worldOf(options), ttl: 100 }));
+
+    await close();
+
+    expect((await last).vote).toBe('quarantined');
+    expect(log.messages).toHaveLength(length);
+  });
+
   // First of all tests: what others leave for a moment would hide what this one leaves.
   function resourceCount(): number {
     const kinds = ['Timeout', 'TCPSocketWrap', 'TCPConnectWrap'];
