@@ -4,6 +4,9 @@ import type { RedlockObserver } from '../core/observer.js';
 import type { Microseconds, Milliseconds } from '../core/units.js';
 import { unsentOutcome } from './redis-outcomes.js';
 
+// Captured at load: fake timers in an application's tests must not hold back what is told.
+const { queueMicrotask } = globalThis;
+
 /** How a node is: what `status()` says, and what its observer is told, once per change. */
 export class NodeHealth {
   /** Resolves when the node is up, or known not to be, for the first time. */
@@ -124,7 +127,10 @@ export class NodeHealth {
     if (isNews) this.#tell(message, state !== 'up' || findings.length > 0);
   }
 
+  // Not at once: whoever is told may ask for anything, and may throw. Neither is to come between
+  // the answers of a call, or keep a node that was lost from being connected anew.
   #tell(message: string, isTrouble: boolean): void {
-    this.observer.nodeChanged(this.status(), message, isTrouble);
+    const status = this.status();
+    queueMicrotask(() => this.observer.nodeChanged(status, message, isTrouble));
   }
 }

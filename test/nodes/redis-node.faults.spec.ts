@@ -963,6 +963,26 @@ describe('a server that forgets (quarantine)', () => {
     await log.until(({ message }) => message === OVER, before);
   });
 
+  it('is told of when all answers of the call that showed it were given', async () => {
+    const server = await startServer();
+    const { log, node } = await startNode(server.url, SHORT);
+    await log.until(({ message }) => message === OVER);
+    const { length } = log.events;
+    await server.client.flushall();
+    const world = worldOf(SHORT);
+
+    const told = ['one', 'another'].map(
+      (name) =>
+        new Promise<number>((resolve) => {
+          const asked = requestFor({ world, resources: [name], ttl: 100 });
+          node.acquire(asked, () => resolve(log.events.length));
+        }),
+    );
+
+    expect(await Promise.all(told)).toEqual([length, length]);
+    await log.until(({ message }) => BEGUN.test(message), length);
+  });
+
   it('is quarantined after an empty restart, from the moment it is seen', async () => {
     const server = await startServer();
     const { log } = await startNode(server.url, SHORT);
