@@ -48,7 +48,8 @@ export class RedisBatch implements Collector {
 
   /** Sends an operation on `connection` when the tick has ended. */
   add(connection: RedisConnection, operation: Operation): void {
-    // What was meant for another connection, or another world, goes first and by itself.
+    // What was meant for another connection, or another world, goes first and by itself. This node
+    // is in the tick twice then, and has nothing to send the second time.
     if (!this.#fits(connection, operation)) this.flush();
     if (this.#operations.length === 0) {
       this.#connection = connection;

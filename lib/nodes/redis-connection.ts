@@ -17,7 +17,7 @@ export type OnReply = (failure: FailedAnswer | null, reply: unknown) => void;
 /** Is told how a connection fares: `ready` at most once, `ended` exactly once. */
 export interface ConnectionListener {
   ready(connection: RedisConnection): void;
-  ended(connection: RedisConnection, reason: FailedAnswer): void;
+  ended(reason: FailedAnswer): void;
 }
 
 /** A written command. Once answered it lets go of who asked: ioredis may keep it for longer. */
@@ -102,7 +102,7 @@ export class RedisConnection {
     endClient(this.#client);
     const unanswered = this.#unanswered.splice(0);
     // First: whoever is answered below must not take this connection for one that works again.
-    this.#listener.ended(this, reason);
+    this.#listener.ended(reason);
     for (const written of unanswered) written.answer(lostOutcome(reason.message), null);
   }
 

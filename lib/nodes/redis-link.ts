@@ -114,7 +114,7 @@ export class RedisLink implements ConnectionListener {
   }
 
   /** @internal Called by the connection. */
-  ended(_connection: RedisConnection, reason: FailedAnswer): void {
+  ended(reason: FailedAnswer): void {
     const { environment, health, peers, target } = this.#settings;
     environment.stopTimer(this.#timer);
     this.#connection = null;

@@ -211,7 +211,8 @@ export class RedisNode implements LockNode {
     }
   }
 
-  // Whether the node would count this process among those who are told.
+  // Whether the node would count this process among those who are told. Said of all resources at
+  // once: for those that it does not listen for one too few are counted, which costs fairness.
   #isListening({ wakes, world, resources }: ReleaseRequest): boolean {
     if (!wakes || this.#subscriber.isIdle) return false;
     return resources.some((resource) => this.#subscriber.isLive(wakeChannel(world, resource)));

@@ -15,7 +15,10 @@ export interface Certified {
   readonly quarantineRemaining: Milliseconds;
   /** False where scripts may not ask INFO, so that only the certificate's own age speaks. */
   readonly isOriginKnown: boolean;
-  /** S, R and M in ms, `2000:10000:30310`, of the client before; empty without quarantine. */
+  /**
+   * S, R and M in ms, `2000:10000:30310`, of the client before, R being 0 without fencing; empty
+   * without quarantine.
+   */
   readonly rulesBefore: string;
 }
 
