@@ -11,7 +11,7 @@ export class PendingRelease<Connection> {
     readonly expiresAt: Milliseconds,
     /** Where it was written; null where it was not, or refused for a while. */
     public sentOn: Connection | null,
-    /** Who waits for the answer; null where none is on its way. */
+    /** Who waits for the answer, if anybody. */
     public onAnswer: ((answer: ReleaseAnswer) => void) | null,
   ) {}
 }
@@ -52,7 +52,7 @@ export class PendingReleases<Connection> {
 
   /**
    * Lets `onAnswer` wait for the release of this owner that is on its way on `connection`; false
-   * where there is none. It comes after all that was sent for the owner before, a late grant
+   * where nobody waits for one. It comes after all that was sent for the owner before, a late grant
    * included: a second one would find nothing.
    */
   join(

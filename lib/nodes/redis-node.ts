@@ -79,7 +79,7 @@ export class RedisNode implements LockNode {
       onUsable: (connection) => {
         if (connection !== this.#connection) this.#subscriber.renew();
         this.#connection = connection;
-        this.#sendPending(connection);
+        this.#sendDue(connection);
       },
     });
     this.#batch = new RedisBatch(tick, isPersistent, this.#link.send);
@@ -182,7 +182,6 @@ export class RedisNode implements LockNode {
 
   #sendRelease(connection: RedisConnection, release: PendingRelease<RedisConnection>): void {
     release.sentOn = connection;
-    release.onAnswer ??= ignore;
     const isListening = this.#isListening(release.request);
     this.#batch.add(connection, new ReleaseOperation(release, isListening, this.#onReleased));
   }
@@ -218,25 +217,23 @@ export class RedisNode implements LockNode {
     return resources.some((resource) => this.#subscriber.isLive(wakeChannel(world, resource)));
   }
 
-  // Many a vote needs no write, and so promises none. One release is tried, and two for each that was
-  // not refused again: all are sent soon where the server works, and few where it does not.
+  // Many a vote needs no write, and so promises none. One release is tried, and two for each that
+  // was not refused again: all are sent soon where the server works, and few where it does not.
   #sendRefused(count: number): void {
     const connection = this.#usable();
-    if (connection === null) return;
-    this.#hasRefusedReleases = false;
-    for (const release of this.#releases.dueOn(connection).slice(0, count)) {
-      release.onAnswer = this.#onSentAgain;
-      this.#sendRelease(connection, release);
-    }
+    if (connection !== null) this.#sendDue(connection, count);
   }
 
   readonly #onSentAgain = (): void => {
     if (!this.#hasRefusedReleases) this.#sendRefused(2);
   };
 
-  #sendPending(connection: RedisConnection): void {
+  #sendDue(connection: RedisConnection, count = Infinity): void {
     this.#hasRefusedReleases = false;
-    for (const release of this.#releases.dueOn(connection)) this.#sendRelease(connection, release);
+    for (const release of this.#releases.dueOn(connection).slice(0, count)) {
+      release.onAnswer = count < Infinity ? this.#onSentAgain : null;
+      this.#sendRelease(connection, release);
+    }
   }
 
   #answerUnsent(onAnswer: (answer: FailedAnswer) => void): void {
@@ -300,6 +297,3 @@ function readOnce<Answer>(read: (reply: unknown) => Answer): (reply: unknown) =>
     return last.answer;
   };
 }
-
-// Who asked for a release is answered once, however often it is sent.
-function ignore(): void {}

@@ -60,8 +60,8 @@ end
  * none that is valid, and whether INFO may be asked here. Without memory to write it the node has
  * none, and stays quarantined: no error. `counted`: what a vote is worth, and its figure.
  * Mostly the replid is the known one: to look for that in INFO costs less than to take out any.
- * A replica may be writable, and has its master's replid and certificate: it writes none. Where INFO
- * is denied nobody knows, and it is taken for a master.
+ * A replica may be writable, and has its master's replid and certificate: it writes none. Where
+ * INFO is denied nobody knows, and it is taken for a master.
  */
 const certificate = ({ quarantine }: World, isPersistent: boolean): string =>
   quarantine === 0
