@@ -21,14 +21,14 @@ export const mutantsOfHolding: readonly Mutant[] = [
     ],
   },
   {
-    name: 'late grant of an acquisition with the ttl of an extension',
-    rule: '3: each lease is what its own round asked for',
+    name: 'late grant of an acquisition counted from when it came',
+    rule: '3: T0 is read before the first byte is sent',
     patches: [
       core(
         'holding',
         "answer.vote === 'granted' && this.isHeld()) this.#leases.grant(node, terms);",
         "answer.vote === 'granted' && this.isHeld()) " +
-          'this.#leases.grant(node, { ...terms, until: terms.until + this.#request.ttl - terms.ttl });',
+          `this.#leases.grant(node, ${laterTerms('terms')});`,
       ),
     ],
   },
