@@ -27,7 +27,7 @@ export class Attempt {
   readonly #ensemble: Ensemble;
   readonly #tokens: TokenSource;
   readonly #request: OwnerRequest;
-  readonly #onSettled: (result: AttemptResult) => void;
+  #onSettled: ((result: AttemptResult) => void) | null;
   readonly #answers: (AcquireAnswer | null)[];
   readonly #ballot = new BallotBox();
   readonly #terms: RoundTerms;
@@ -138,13 +138,11 @@ export class Attempt {
   }
 
   #win(): void {
-    this.#ensemble.environment.stopTimer(this.#timer);
     this.#holding = new Holding(this.#ensemble, this.#request, this.#terms, this.#answers);
-    this.#onSettled(this.#holding);
+    this.#settle(this.#holding);
   }
 
   #fail(verdict: FailedVerdict): void {
-    this.#ensemble.environment.stopTimer(this.#timer);
     this.#failure = verdict;
     const answers = [...this.#answers];
     // Silent nodes too: their answer may have been lost, not their write.
@@ -152,7 +150,15 @@ export class Attempt {
       const wasAsked = this.#tieBreaker === null || index === this.#tieBreaker;
       if (wasAsked && !isUntouched(answers[index])) this.#undoAt(index);
     }
-    this.#onSettled({ verdict, answers });
+    this.#settle({ verdict, answers });
+  }
+
+  // The answer of a slow node keeps the attempt in memory, and is not to keep its caller.
+  #settle(result: AttemptResult): void {
+    const onSettled = this.#onSettled;
+    this.#ensemble.environment.stopTimer(this.#timer);
+    this.#timer = this.#onSettled = null;
+    onSettled?.(result);
   }
 
   #undoAt(index: number): void {

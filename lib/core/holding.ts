@@ -227,6 +227,8 @@ export class Holding implements Extendable {
     return new Promise((resolve) => {
       this.#askForRelease(!isHandedOn, (listeners) => {
         this.#care?.onReleased(wasHeld, listeners);
+        // As an attempt does: late answers are not to keep whose lock it was.
+        this.#care = null;
         resolve();
       });
     });

@@ -5,6 +5,9 @@ import { describe, expect, it, jest } from '@jest/globals';
 import { LockLostError } from '../../lib/core/errors.js';
 import { Redlock } from '../../lib/core/redlock.js';
 import { expectInstance, reasonOf, setScene } from './scene.js';
+import { collectGarbage } from '../support/collect-garbage.js';
+import { eventually } from '../support/node-harness.js';
+import type { Lock } from '../../lib/core/lock.js';
 import type { SimulatedEnvironment } from '../support/simulated-environment.js';
 
 const ttl = 10_000;
@@ -83,6 +86,28 @@ describe('a release', () => {
     await until(lock.release());
 
     expect(await owners()).toEqual([null, null, null]);
+  });
+});
+
+describe('a lock that was released', () => {
+  it('is not kept in memory by a node that still owes its answers', async () => {
+    const { environment, node, otherProcess, until } = setScene();
+    const redlock = otherProcess();
+    node(2).hang();
+    const come = async (): Promise<WeakRef<Lock>> => {
+      const lock = await until(redlock.acquire('r', ttl));
+      await until(lock.release());
+      return new WeakRef(lock);
+    };
+
+    const left = await come();
+    await environment.advance(1_000);
+    await eventually(() => {
+      collectGarbage();
+      return left.deref() === undefined;
+    });
+
+    expect(node(2).count('release')).toBe(1);
   });
 });
 
