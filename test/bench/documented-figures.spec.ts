@@ -141,6 +141,10 @@ describe('the figures of docs/SPEED.md', () => {
     const p50 = { scenario: 'S1', part: 'N = 3', column: 'acquire p50, µs' };
     const timesAsLong = (candidate: string): string =>
       (Number(kept(candidate, p50)) / Number(kept('bare socket', p50))).toFixed(2);
+    const goals = (what: string): string[] =>
+      rowsIn(below('## Goals\n', read('bench/results/results.md'))).find(
+        ([id, who, goal]) => id === 'S6' && who === 'ours' && goal?.startsWith(what),
+      ) ?? [];
     const slow = (column: string): string | undefined =>
       kept('bare socket', { scenario: 'S6', column });
 
@@ -148,6 +152,8 @@ describe('the figures of docs/SPEED.md', () => {
       sentences,
     );
     const hot = /which takes no turns either: ([\d,]+) per second/.exec(sentences);
+    const late = /took ([\d.]+) times as long as without it/.exec(sentences);
+    const [, , , lateGoal] = goals('acquire p50 over the healthy one');
     const p99 = /was ([\d,.]+) µs with the slow node and ([\d,.]+) µs without/.exec(sentences);
 
     expect(scripts?.slice(1)).toEqual([
@@ -155,6 +161,7 @@ describe('the figures of docs/SPEED.md', () => {
       timesAsLong('bare socket, our scripts, fencing: false'),
     ]);
     expect(hot?.[1]).toBe(kept('bare socket', perSecond));
+    expect(late?.[1]).toBe(lateGoal?.split(' ')[0]);
     expect(p99?.slice(1)).toEqual([slow('acquire p99, µs'), slow('healthy: acquire p99, µs')]);
   });
 
