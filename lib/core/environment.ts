@@ -36,10 +36,16 @@ export interface Environment {
 }
 
 // Captured at load: fake timers or a replaced Date in an application's tests must not move
-// the clocks that a lock's validity is measured by.
-const { performance, setTimeout, clearTimeout, Date } = globalThis;
+// the clocks that a lock's validity is measured by, nor hold back what is sent and answered.
+const { performance, setTimeout, clearTimeout, Date, queueMicrotask } = globalThis;
 const monotonicNow = performance.now.bind(performance);
 const wallNow = Date.now.bind(Date);
+
+/** Calls back when the code that runs now has ended. */
+export const inMicrotask = queueMicrotask;
+
+/** Calls back, from within a microtask, when all others are done, those that they start included. */
+export const afterMicrotasks: (callback: () => void) => void = process.nextTick.bind(process);
 
 /** A moment of {@link Environment.wallClock} for people: ISO 8601, in UTC. */
 export function toIsoTime(moment: Milliseconds): string {

@@ -19,6 +19,7 @@ import {
   type Subscription,
 } from 'rxjs';
 
+import { inMicrotask } from '../core/environment.js';
 import { RedlockError } from '../core/errors.js';
 import { EndpointScope } from './endpoint-scope.js';
 import { definitionOf, type LockedDefinition } from './locked-definition.js';
@@ -149,7 +150,7 @@ function responder(scope: EndpointScope, subscriber: Subscriber<unknown>): Obser
       passOn();
       latest = { value };
       // An end comes in the same turn as its value; a stream that goes on must not be held up.
-      queueMicrotask(passOn);
+      inMicrotask(passOn);
     },
     error: (error) => {
       passOn();

@@ -2,7 +2,7 @@
 //
 // It has no birth certificate and is never quarantined. Quarantine is for a node that forgets
 // locks while their holders live on; this one's data lives and dies with its users.
-import { systemEnvironment, type Environment } from '../core/environment.js';
+import { inMicrotask, systemEnvironment, type Environment } from '../core/environment.js';
 import type {
   AcquireAnswer,
   ExtendAnswer,
@@ -17,9 +17,6 @@ import type {
 } from '../core/lock-node.js';
 import type { Microseconds } from '../core/units.js';
 import { ExpiringMap } from './expiring-map.js';
-
-// Captured at load: fake timers in an application's tests must not hold back an answer.
-const { queueMicrotask } = globalThis;
 
 /** Somebody who is told of releases. */
 interface Ear {
@@ -58,17 +55,17 @@ export class MemoryNode implements LockNode {
 
   acquire(request: OwnerRequest, onAnswer: (answer: AcquireAnswer) => void): void {
     const answer = this.#acquire(request);
-    queueMicrotask(() => onAnswer(answer));
+    inMicrotask(() => onAnswer(answer));
   }
 
   extend(request: OwnerRequest, onAnswer: (answer: ExtendAnswer) => void): void {
     const answer = this.#extend(request);
-    queueMicrotask(() => onAnswer(answer));
+    inMicrotask(() => onAnswer(answer));
   }
 
   release(request: ReleaseRequest, onAnswer: (answer: ReleaseAnswer) => void): void {
     const listeners = this.#release(request);
-    queueMicrotask(() => onAnswer({ vote: 'done', listeners }));
+    inMicrotask(() => onAnswer({ vote: 'done', listeners }));
   }
 
   inspect(world: World, resource: string, onAnswer: (answer: InspectAnswer) => void): void {
@@ -76,7 +73,7 @@ export class MemoryNode implements LockNode {
     const key = world.keyPrefix + resource;
     const ownerId = this.#owners.get(key, now) ?? null;
     const remaining = this.#owners.remaining(key, now) / 1_000;
-    queueMicrotask(() => onAnswer({ vote: 'found', ownerId, remaining }));
+    inMicrotask(() => onAnswer({ vote: 'found', ownerId, remaining }));
   }
 
   listen(world: World, resource: string, listener: WakeListener): () => void {
@@ -84,7 +81,7 @@ export class MemoryNode implements LockNode {
     const ear = { world, listener };
     const ears = this.#ears.get(key) ?? new Set();
     this.#ears.set(key, ears.add(ear));
-    queueMicrotask(() => {
+    inMicrotask(() => {
       if (ears.has(ear)) listener.onLive(true);
     });
     return () => {
@@ -162,7 +159,7 @@ export class MemoryNode implements LockNode {
     for (const key of keys) {
       const ears = [...(this.#ears.get(key) ?? [])];
       const others = ears.filter((ear) => ear.world !== world).length;
-      for (const { listener } of ears) queueMicrotask(() => listener.onWake(others));
+      for (const { listener } of ears) inMicrotask(() => listener.onWake(others));
       most = Math.max(most, others);
     }
     return most;

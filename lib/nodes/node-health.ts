@@ -1,11 +1,8 @@
-import type { Environment, TimerHandle } from '../core/environment.js';
+import { inMicrotask, type Environment, type TimerHandle } from '../core/environment.js';
 import type { FailedAnswer, NodeStatus } from '../core/lock-node.js';
 import type { RedlockObserver } from '../core/observer.js';
 import type { Microseconds, Milliseconds } from '../core/units.js';
 import { unsentOutcome } from './redis-outcomes.js';
-
-// Captured at load: fake timers in an application's tests must not hold back what is told.
-const { queueMicrotask } = globalThis;
 
 /** How a node is: what `status()` says, and what its observer is told, once per change. */
 export class NodeHealth {
@@ -131,6 +128,6 @@ export class NodeHealth {
   // the answers of a call, or keep a node that was lost from being connected anew.
   #tell(message: string, isTrouble: boolean): void {
     const status = this.status();
-    queueMicrotask(() => this.observer.nodeChanged(status, message, isTrouble));
+    inMicrotask(() => this.observer.nodeChanged(status, message, isTrouble));
   }
 }

@@ -5,6 +5,7 @@
 // here and then, with "nobody knows". A later word from ioredis about it is ignored.
 import type { Command, Redis } from 'ioredis';
 
+import { inMicrotask } from '../core/environment.js';
 import type { FailedAnswer } from '../core/lock-node.js';
 import type { Milliseconds } from '../core/units.js';
 import type { EncodedCommand } from './redis-command.js';
@@ -61,7 +62,7 @@ export class RedisConnection {
     client.once('ready', () => {
       if (!this.#hasEnded) listener.ready(this);
     });
-    client.once('end', () => this.end(this.#lastError ?? lostOutcome('connection closed')));
+    client.once('end', () => this.#onEnd(lostOutcome('connection closed')));
   }
 
   /** When the oldest unanswered command was written; null when there is none. */
@@ -83,7 +84,7 @@ export class RedisConnection {
   call({ name, argumentCount, bytes }: EncodedCommand, onReply: OnReply): void {
     const written = new Unanswered(this.#clock(), argumentCount, onReply);
     if (this.#hasEnded) {
-      queueMicrotask(() => written.answer(unsentOutcome('connection closed'), null));
+      inMicrotask(() => written.answer(unsentOutcome('connection closed'), null));
       return;
     }
     this.#unanswered.push(written);
@@ -109,10 +110,19 @@ export class RedisConnection {
   #onReply(written: Unanswered, error: Error | null | undefined, reply: unknown): void {
     const place = this.#unanswered.indexOf(written);
     if (place < 0) return;
+    if (error && !isReply(error)) {
+      // No answer but a client that cannot ask: it has ended, or soon will have.
+      this.#onEnd(failureOf(error));
+      return;
+    }
     this.#unanswered.splice(place, 1);
     this.#owed -= written.argumentCount;
     if (error) written.answer(failureOf(error), null);
     else written.answer(null, reply ?? null);
+  }
+
+  #onEnd(reason: FailedAnswer): void {
+    this.end(this.#lastError ?? reason);
   }
 
   #onError(error: Error): void {

@@ -1,4 +1,4 @@
-import type { Environment } from '../core/environment.js';
+import { inMicrotask, type Environment } from '../core/environment.js';
 import type {
   AcquireAnswer,
   ExtendAnswer,
@@ -238,7 +238,7 @@ export class RedisNode implements LockNode {
 
   #answerUnsent(onAnswer: (answer: FailedAnswer) => void): void {
     const { failure } = this.#health;
-    queueMicrotask(() => onAnswer(failure));
+    inMicrotask(() => onAnswer(failure));
   }
 }
 

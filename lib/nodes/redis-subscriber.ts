@@ -3,7 +3,7 @@
 // time, never safety: who waits polls as well.
 import type { Redis } from 'ioredis';
 
-import type { Environment, TimerHandle } from '../core/environment.js';
+import { inMicrotask, type Environment, type TimerHandle } from '../core/environment.js';
 import type { WakeListener } from '../core/lock-node.js';
 import type { Milliseconds } from '../core/units.js';
 import { endClient, type RedisTarget } from './redis-target.js';
@@ -52,7 +52,7 @@ export class RedisSubscriber {
     const known = this.#channels.get(channel);
     const { listeners } = known ?? this.#add(channel);
     listeners.add(listener);
-    if (known?.isLive === true) queueMicrotask(() => listener.onLive(true));
+    if (known?.isLive === true) inMicrotask(() => listener.onLive(true));
     return () => {
       listeners.delete(listener);
       if (listeners.size === 0) this.#remove(channel, listeners);

@@ -1,5 +1,6 @@
 // Ends a tick for all nodes of a set. Mostly they are asked the same, and encoding a call costs
 // more than all else about it: it is done once, not once for each node.
+import { afterMicrotasks, inMicrotask } from '../core/environment.js';
 import type { EncodedCommand } from './redis-command.js';
 import { isAskedAlike, type BatchedOperation } from './redis-script-arguments.js';
 
@@ -40,14 +41,13 @@ export class CallMemo {
 export class RedisTick {
   #collectors: Collector[] = [];
 
-  // Node empties the queue of microtasks before it takes this one.
-  readonly #endAfterMicrotasks = (): void => process.nextTick(() => this.#end());
+  readonly #endAfterMicrotasks = (): void => afterMicrotasks(() => this.#end());
 
   /** What `collector` has when the tick ends is sent then. */
   join(collector: Collector): void {
     // After all microtasks of this tick: callers resumed by one reply ask again in one call,
     // and a lock that is released and handed on is one call too.
-    if (this.#collectors.length === 0) queueMicrotask(this.#endAfterMicrotasks);
+    if (this.#collectors.length === 0) inMicrotask(this.#endAfterMicrotasks);
     this.#collectors.push(collector);
   }
 

@@ -1,12 +1,14 @@
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import type { LockNode } from '../../lib/core/lock-node.js';
 import {
   acquire,
+  eventually,
   release,
   requestFor,
   testNodes,
   type TestNodes,
 } from '../support/node-harness.js';
+import { afterTest } from '../support/after-test.js';
 import { client, server } from '../support/redis-of-spec.js';
 import { describeLockNode } from './lock-node.contract.js';
 
@@ -55,6 +57,32 @@ describe('RedisNode', () => {
     expect(log.events).toEqual([
       { message: 'Connected.', isTrouble: false, status: node.status() },
     ]);
+  });
+
+  it('sends and answers while a test of an application fakes timers', async () => {
+    const { node } = await start();
+    jest.useFakeTimers();
+    afterTest(() => jest.useRealTimers());
+    const request = requestFor();
+
+    const acquired = await acquire(node, request);
+    const released = await release(node, request);
+
+    expect([acquired.vote, released.vote]).toEqual(['granted', 'done']);
+  });
+
+  it('connects anew after timers were faked, whose client never told that it had ended', async () => {
+    const { node } = await start();
+    jest.useFakeTimers();
+    afterTest(() => jest.useRealTimers());
+    await client.client('KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+
+    const lost = await acquire(node, requestFor());
+    jest.useRealTimers();
+    await eventually(() => node.status().state === 'up');
+    const acquired = await acquire(node, requestFor());
+
+    expect([lost.vote, acquired.vote]).toEqual(['failed', 'granted']);
   });
 
   it('sends the text of a script that the server has forgotten', async () => {
