@@ -44,7 +44,7 @@ const wallNow = Date.now.bind(Date);
 /** Calls back when the code that runs now has ended. */
 export const inMicrotask = queueMicrotask;
 
-/** Calls back, from within a microtask, when all others are done, those that they start included. */
+/** Calls back, from within a microtask, when all of them are done, those that they start too. */
 export const afterMicrotasks: (callback: () => void) => void = process.nextTick.bind(process);
 
 /** A moment of {@link Environment.wallClock} for people: ISO 8601, in UTC. */

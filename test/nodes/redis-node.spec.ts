@@ -75,7 +75,7 @@ describe('RedisNode', () => {
     const { node } = await start();
     jest.useFakeTimers();
     afterTest(() => jest.useRealTimers());
-    await client.client('KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+    await client.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
 
     const lost = await acquire(node, requestFor());
     jest.useRealTimers();
