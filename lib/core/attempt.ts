@@ -164,9 +164,10 @@ export class Attempt {
   #undoAt(index: number): void {
     // A turn that is given up is told as freed, and so is a vote that kept others away. What did
     // not count for a vote is not: one that waits would wake itself, and try again in vain.
-    const isVote = this.#answers[index]?.vote === 'granted';
-    const hadVotes = this.#failure === 'taken' || this.#failure === 'expired';
-    const wakes = this.#failure === 'cancelled' || (hadVotes && isVote);
+    const keptOthersAway =
+      this.#answers[index]?.vote === 'granted' &&
+      (this.#failure === 'taken' || this.#failure === 'expired');
+    const wakes = this.#failure === 'cancelled' || keptOthersAway;
     this.#ensemble.nodes[index]?.release({ ...this.#request, wakes }, ignoreAnswer);
   }
 }

@@ -68,7 +68,7 @@ export interface NodePorts {
 /**
  * Makes the nodes and begins to connect them. Without `inputs`: one {@link MemoryNode}.
  * @throws TypeError for an entry that names no server in a known way.
- * @throws RangeError for an empty array, and for two entries with the same address.
+ * @throws RangeError for two entries with the same address.
  */
 export function createNodes(
   inputs: readonly NodeInput[] | undefined,
@@ -79,12 +79,6 @@ export function createNodes(
   const peers = new NodePeers();
   if (inputs === undefined) {
     return nodeSet([new MemoryNode({ environment })], [], environment, peers);
-  }
-  if (!Array.isArray(inputs)) {
-    throw new TypeError(`Expected nodes to be an array, got ${typeof inputs}`);
-  }
-  if (inputs.length === 0) {
-    throw new RangeError('Expected nodes to name at least one node, got an empty array');
   }
   const entries = inputs.map((input: unknown, index) =>
     readEntry(input, options.world.keyPrefix, `nodes[${index}]`),

@@ -30,8 +30,8 @@ export interface RedlockTelemetryOptions {
   /**
    * Names the class of a resource, such as `order` for `order:4711`, as an attribute of metrics
    * and spans. Keep the classes few: each is a time series of its own. Undefined gives none; the
-   * classes of several resources are joined by `+`. Called whenever a
-   * lock is acquired, extended, released or lost: be quick.
+   * classes of several resources are joined by `+`. Called whenever a lock is acquired, extended,
+   * released or lost: be quick.
    * @default no class
    */
   readonly resourceClass?: (resource: string) => string | undefined;

@@ -9,6 +9,7 @@ import { setScene, type Scene } from './scene.js';
 import type { Lock } from '../../lib/core/lock.js';
 import type { RedlockObserver } from '../../lib/core/observer.js';
 import type { RedlockOptions } from '../../lib/core/options.js';
+import type { NodeFault } from '../../lib/testing/faulty-node.js';
 import type { TestNode } from '../support/test-node.js';
 
 const PLAYS = 600;
@@ -18,7 +19,14 @@ const RESOURCES = ['a', 'b', 'c'];
 /** More than this often no node is asked in a step, of up to 30 ms, unless callers spin. */
 const FRENZY = 25;
 
-const faults = ['down', 'requestLost', 'answerLost', 'answerOdd', 'answerDoubled', 'quarantined'];
+const FAULTS: readonly NodeFault[] = [
+  'down',
+  'requestLost',
+  'answerLost',
+  'answerOdd',
+  'answerDoubled',
+  'quarantined',
+];
 
 class Play {
   readonly findings: string[] = [];
@@ -79,7 +87,7 @@ class Play {
   }
 
   #fail(node: TestNode): void {
-    const fault = this.#oneOf(faults) as Parameters<TestNode['fail']>[0];
+    const fault = this.#oneOf(FAULTS);
     const operation = this.#oneOf(['acquire', 'extend', 'release', undefined] as const);
     if (operation === undefined) node.fail(fault);
     else node.fail(fault, operation);

@@ -34,15 +34,18 @@ describe('releases that a node has not confirmed', () => {
     expect(releases.dueOn('second')).toEqual([]);
   });
 
-  it('stay when an earlier one of the same owner is confirmed', () => {
-    const { releases } = start();
-    const request = requestFor();
-    const [first, second] = [releases.add(request, 'first'), releases.add(request, 'first')];
+  it.each(['confirm', 'postpone'] as const)(
+    'stay as they are when an earlier one of the same owner is answered: %s',
+    (answer) => {
+      const { releases } = start();
+      const request = requestFor();
+      const [first, second] = [releases.add(request, 'first'), releases.add(request, 'first')];
 
-    releases.confirm(first);
+      releases[answer](first);
 
-    expect(releases.dueOn('second')).toEqual([second]);
-  });
+      expect(releases.dueOn('second')).toEqual([second]);
+    },
+  );
 
   it('are due after all others when they were refused for a while', () => {
     const { releases } = start();
@@ -52,16 +55,6 @@ describe('releases that a node has not confirmed', () => {
     for (const release of [first, second]) if (release) releases.postpone(release);
 
     expect(releases.dueOn('first')).toEqual([unsent, first, second]);
-  });
-
-  it('stay as they are when an earlier one of the same owner was refused', () => {
-    const { releases } = start();
-    const request = requestFor();
-    const [first, second] = [releases.add(request, 'first'), releases.add(request, 'first')];
-
-    releases.postpone(first);
-
-    expect(releases.dueOn('second')).toEqual([second]);
   });
 
   it('are forgotten after 1.1 of their ttl', () => {
