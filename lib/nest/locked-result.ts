@@ -33,8 +33,10 @@ export function holdWhileOngoing(result: unknown, hold: Hold): unknown {
     return result;
   }
   if (isObservable(result)) return holdWhileObserved(() => result, hold);
-  const iterated = holdWhileIterated(() => result as AsyncIterable<unknown>, hold);
-  return result instanceof ReadableStream ? ReadableStream.from(iterated) : iterated;
+  if (result instanceof ReadableStream) {
+    return ReadableStream.from(holdWhileIterated(() => readingOf(result), hold));
+  }
+  return holdWhileIterated(() => result as AsyncIterable<unknown>, hold);
 }
 
 /**
@@ -87,72 +89,78 @@ export function holdWhileObserved(
 }
 
 /**
- * An async iterable under the hold, which ends with the iteration. Iterating again fails. The
- * loss of the lock ends a pending step at once; the keys stay until the step is really over.
+ * An async iterable under the hold, which ends with the iteration. Iterating again gives nothing.
+ * The loss of the lock ends a pending step at once; the keys stay until the step is really over.
+ *
+ * No generator itself: one makes `return` wait for a pending step, which in a feed waits for news,
+ * and does not hear of a `return` before the first step.
  */
 export function holdWhileIterated(
   source: () => AsyncIterable<unknown>,
   hold: Hold,
 ): AsyncGenerator<unknown, unknown> {
-  const iteration: Iteration = { iterator: null };
+  let inner: Steps | null = null;
+  let pending = 0;
+  let isOver = false;
+  // Each step runs in the context of the lock: a generator's body continues in its caller's.
+  const run = <T>(take: (steps: Steps) => T): T =>
+    hold.run(() => take((inner ??= source()[Symbol.asyncIterator]())));
+  const abandon = (): void => {
+    // Async, as `return` need not give a promise, and may throw.
+    const ended = (async () => run((steps) => steps.return?.()))();
+    void ended.then(hold.settle, hold.settle);
+  };
+  const step = async (take: (steps: Steps) => Step, end: () => Promise<void>): Step => {
+    if (isOver) return take(nothing());
+    pending += 1;
+    try {
+      const result = await unlessLost(hold, () => run(take));
+      isOver ||= result.done === true;
+      return result;
+    } catch (error) {
+      isOver = true;
+      end = hold.settle;
+      throw error;
+    } finally {
+      pending -= 1;
+      // Not awaited: a step that hangs must not keep the LockLostError from the consumer.
+      if (end === hold.settle && !hold.lock.isValid) abandon();
+      // Another step under way may still be at work: then the last one ends the hold.
+      else if (isOver && pending === 0) await end();
+    }
+  };
   // Who takes no step, or no further one, does not come back to learn of the loss.
-  onAbort(hold.lock.signal, () => endIteration(iteration, hold));
-  return iterate(source, iteration, hold);
-}
-
-/** No iterator before the first step. */
-interface Iteration {
-  iterator: AsyncIterator<unknown, unknown> | null;
-}
-
-async function* iterate(
-  source: () => AsyncIterable<unknown>,
-  iteration: Iteration,
-  hold: Hold,
-): AsyncGenerator<unknown, unknown> {
-  if (hold.isOver) throw hold.lock.lostError();
-  let isComplete = false;
-  try {
-    const iterator = hold.run(() => source()[Symbol.asyncIterator]());
-    iteration.iterator = iterator;
-    const result = yield* stepsUnderLock(iterator, hold);
-    isComplete = true;
-    return result;
-  } finally {
-    if (isComplete) await hold.end();
-    else if (hold.lock.isValid) await hold.settle();
-    // Not awaited: a step that hangs must not keep the LockLostError from the consumer.
-    else endIteration(iteration, hold);
-  }
-}
-
-/** Each step runs in the context of the lock: a generator's body continues in its caller's. */
-function stepsUnderLock(
-  iterator: AsyncIterator<unknown, unknown>,
-  hold: Hold,
-): AsyncGenerator<unknown, unknown> {
-  const step = (
-    take: () => Promise<IteratorResult<unknown, unknown>>,
-  ): Promise<IteratorResult<unknown, unknown>> => unlessLost(hold, () => hold.run(take));
+  onAbort(hold.lock.signal, abandon);
   const steps = {
-    next: (...value: [] | [unknown]) => step(() => iterator.next(...value)),
+    next: (...value: [] | [unknown]) => step((from) => from.next(...value), hold.end),
     return: (value: unknown) =>
-      step(async () => (await iterator.return?.(value)) ?? { done: true, value }),
+      step(async (from) => (await from.return?.(value)) ?? { done: true, value }, hold.settle),
     throw: (error: unknown) =>
-      step(async () => {
-        if (iterator.throw !== undefined) return iterator.throw(error);
-        await iterator.return?.();
+      step(async (from) => {
+        if (from.throw !== undefined) return from.throw(error);
+        await from.return?.();
         throw error;
-      }),
+      }, hold.end),
     [Symbol.asyncIterator]: () => steps,
   };
   return steps as AsyncGenerator<unknown, unknown>;
 }
 
-function endIteration({ iterator }: Iteration, hold: Hold): void {
-  // Async, as `return` need not give a promise, and may throw.
-  const ended = (async () => hold.run(() => iterator?.return?.()))();
-  void ended.then(hold.settle, hold.settle);
+type Steps = AsyncIterator<unknown, unknown>;
+type Step = Promise<IteratorResult<unknown, unknown>>;
+
+/** What has ended, as a generator has: it gives nothing, and throws what is thrown into it. */
+async function* nothing(): AsyncGenerator<never, undefined> {}
+
+/** As a web stream's own iteration, but its end does not wait for a read that waits for data. */
+function readingOf(stream: ReadableStream): AsyncIterable<unknown> {
+  const reader = stream.getReader();
+  const cancel = async (): Promise<IteratorResult<unknown>> => {
+    await reader.cancel();
+    return { done: true, value: undefined };
+  };
+  const reading = { next: () => reader.read(), return: cancel };
+  return { [Symbol.asyncIterator]: () => reading };
 }
 
 function unlessLost<T>(hold: Hold, take: () => Promise<T>): Promise<T> {

@@ -4,7 +4,7 @@ import {
   subscribe as subscribeChannel,
   unsubscribe as unsubscribeChannel,
 } from 'node:diagnostics_channel';
-import { once } from 'node:events';
+import { EventEmitter, on, once } from 'node:events';
 import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 
@@ -492,6 +492,51 @@ describe('a @Locked async generator', () => {
     expect(await rejection(feeds.generate(1).next())).toBeInstanceOf(LockTakenError);
   });
 
+  it('releases when a feed is left while it waits for its next value', async () => {
+    const { feeds, isFree, freed } = await start();
+    const emitter = new EventEmitter();
+    const feed = (await feeds.attach(on(emitter, 'news')))[Symbol.asyncIterator]();
+    const step = feed.next();
+    expect(await isFree()).toBe(false);
+
+    await feed.return?.();
+
+    expect(await step).toEqual({ done: true, value: undefined });
+    expect(emitter.listenerCount('news')).toBe(0);
+    await freed();
+  });
+
+  it('releases when a feed is left before its first step', async () => {
+    const { feeds, isFree } = await start();
+    const emitter = new EventEmitter();
+    const feed = (await feeds.attach(on(emitter, 'news')))[Symbol.asyncIterator]();
+
+    await feed.return?.();
+
+    expect(emitter.listenerCount('news')).toBe(0);
+    expect(await isFree()).toBe(true);
+  });
+
+  it('releases when the last of several steps is over, whoever left before', async () => {
+    const { feeds, isFree, freed } = await start();
+    const work = new Gate<IteratorResult<number>>();
+    const steps = {
+      next: () => work.passed,
+      return: async () => ({ done: true as const, value: 0 }),
+    };
+    const feed = (await feeds.attach({ [Symbol.asyncIterator]: () => steps }))[
+      Symbol.asyncIterator
+    ]();
+    const step = feed.next();
+
+    await feed.return();
+    expect(await isFree()).toBe(false);
+    work.open({ done: false, value: 1 });
+
+    expect(await step).toEqual({ done: false, value: 1 });
+    await freed();
+  });
+
   it('fails with the LockLostError when the lock is lost first, also in a step that hangs', async () => {
     const { feeds, loseLock } = await start();
     const iterator = (await feeds.hang())[Symbol.asyncIterator]();
@@ -618,6 +663,23 @@ describe('a @Locked method that returns a stream', () => {
     expect((await reader.read()).done).toBe(true);
     await freed();
   });
+
+  it.each(['before it is read', 'while a read waits for data'])(
+    'releases when a web stream is cancelled: %s',
+    async (moment) => {
+      const { feeds, isFree, freed } = await start();
+      const cancelled = new Gate<unknown>();
+      const source = new ReadableStream({ cancel: () => cancelled.open('cancelled') });
+      const reader = (await feeds.attach(source)).getReader();
+      const read = moment.startsWith('while') ? reader.read() : Promise.resolve({ done: true });
+      expect(await isFree()).toBe(false);
+
+      await reader.cancel();
+
+      expect([await cancelled.passed, (await read).done]).toEqual(['cancelled', true]);
+      await freed();
+    },
+  );
 
   it('is held no longer than maxHold when nobody reads it', async () => {
     const lost = new Gate<unknown>();
