@@ -177,8 +177,10 @@ function copyIdentity(method: Method, wrapper: Method): void {
     const value: unknown = Reflect.getOwnMetadata(metadataKey, method);
     Reflect.defineMetadata(metadataKey, value, wrapper);
   }
-  for (const property of ['name', 'length'] as const) {
-    Object.defineProperty(wrapper, property, { value: method[property], configurable: true });
+  // The tag tells an async generator, for a second @Locked above this one.
+  for (const property of ['name', 'length', Symbol.toStringTag] as const) {
+    const value: unknown = Reflect.get(method, property);
+    Object.defineProperty(wrapper, property, { value, configurable: true });
   }
 }
 

@@ -451,6 +451,24 @@ describe('a @Locked async generator', () => {
     expect([feeds.finished, await isFree()]).toEqual([2, true]);
   });
 
+  it('with two decorators is still one, under both locks', async () => {
+    @Injectable()
+    class Twice {
+      @Locked('outer')
+      @Locked('inner')
+      async *generate(): AsyncGenerator<boolean> {
+        yield currentLock('outer')?.isValid === true && currentLock('inner')?.isValid === true;
+      }
+    }
+    const module = await startModule({ providers: [Twice] });
+
+    const values = [];
+    for await (const value of module.get(Twice).generate()) values.push(value);
+
+    expect(values).toEqual([true]);
+    expect((await module.get(RedlockService).status()).held).toBe(0);
+  });
+
   it('passes values in', async () => {
     const { feeds, isFree } = await start();
     const generator = feeds.generate(9);
