@@ -23,6 +23,8 @@ export function findScope(definition: LockedDefinition): EndpointScope | undefin
 /** One call of a `@Locked` endpoint. */
 export class EndpointScope {
   readonly context: ExecutionContext;
+  /** Aborts when the response is over: who still waits for the lock then waits for nobody. */
+  readonly signal: AbortSignal;
   readonly #definition: LockedDefinition;
   #entry: Entry | null = null;
   #isOver = false;
@@ -30,9 +32,10 @@ export class EndpointScope {
   // The run of the handler under way; with a retrying interceptor there is one after another.
   #visit: { readonly left: Promise<void> } | null = null;
 
-  constructor(definition: LockedDefinition, context: ExecutionContext) {
+  constructor(definition: LockedDefinition, context: ExecutionContext, signal: AbortSignal) {
     this.#definition = definition;
     this.context = context;
+    this.signal = signal;
   }
 
   /** Whether the response is done, so that later calls have to lock for themselves. */

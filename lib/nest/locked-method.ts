@@ -83,7 +83,7 @@ class LockedCall {
     const service = this.#service();
     const scope = findScope(definition);
     const acquire = (names: readonly string[]): Promise<Entry> =>
-      acquireEntry(service, definition, names, signal);
+      acquireEntry(service, definition, names, signal ?? scope?.signal);
     if (scope !== undefined && originOf(definition.resource) !== 'arguments') {
       return scope.enter(() => acquire(this.#names(scope)));
     }

@@ -92,10 +92,10 @@ export class LockedInterceptor implements NestInterceptor {
     next: CallHandler,
   ): Observable<unknown> {
     return new Observable((subscriber) => {
-      const scope = new EndpointScope(definition, context);
       const cancel = new AbortController();
+      const scope = new EndpointScope(definition, context, cancel.signal);
       let response: Subscription | undefined;
-      this.#acquire(definition, scope, cancel.signal).then(
+      this.#acquire(definition, scope).then(
         () => {
           // The response was dropped while the lock came, and the cancellation came too late.
           if (subscriber.closed) return void scope.close();
@@ -113,16 +113,12 @@ export class LockedInterceptor implements NestInterceptor {
     });
   }
 
-  async #acquire(
-    definition: LockedDefinition,
-    scope: EndpointScope,
-    signal: AbortSignal,
-  ): Promise<void> {
+  async #acquire(definition: LockedDefinition, scope: EndpointScope): Promise<void> {
     const { method, resource, domain } = definition;
     if (originOf(resource) === 'arguments') return;
     const names = nameResources(method, resource, { context: scope.context });
     const service = this.#moduleRef.get<RedlockService>(getRedlockToken(domain), { strict: false });
-    scope.admit(await acquireEntry(service, definition, names, signal));
+    scope.admit(await acquireEntry(service, definition, names, scope.signal));
   }
 
   #fail(error: unknown, context: ExecutionContext): Observable<never> {

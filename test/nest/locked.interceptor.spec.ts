@@ -419,6 +419,13 @@ describe('a @Locked endpoint', () => {
       gates.left.open();
     }
 
+    @Get('queued')
+    @UseInterceptors(Timeout)
+    @Locked(() => 'endpoint', { wait: 60_000 })
+    async queued(): Promise<void> {
+      this.tries += 1;
+    }
+
     @Get('retried/literal')
     @UseInterceptors(Retrying)
     @Locked('endpoint')
@@ -518,6 +525,7 @@ describe('a @Locked endpoint', () => {
     return {
       url,
       redlock,
+      endpoints: application.get(Endpoints),
       isFree: async () => (await redlock.inspect('endpoint')).state === 'free',
       freed: async () => {
         await (await redlock.acquire('endpoint', 1_000, { wait: 5_000 })).release();
@@ -610,6 +618,18 @@ describe('a @Locked endpoint', () => {
     await gates.left.passed;
 
     await freed();
+  });
+
+  it('does not run a handler whose response was over before its lock came', async () => {
+    const { url, redlock, endpoints, freed } = await start();
+
+    await redlock.using('endpoint', async () => {
+      expect((await get(url, '/queued')).status).toBe(404);
+      while ((await redlock.status()).waiting > 0) await turn();
+    });
+    await freed();
+
+    expect(endpoints.tries).toBe(0);
   });
 
   it.each(['literal', 'arguments', 'observable'])(
