@@ -16,15 +16,25 @@ type AnyMethod = (...args: never[]) => unknown;
 type Deferred =
   PromiseLike<unknown> | Observable<unknown> | AsyncIterable<unknown> | StreamableFile;
 type Problem<Text extends string> = Readonly<Record<'nestjs-locked', Text>>;
+// What a class's type parameters decide later is no problem: inside a function type it does not
+// keep the compiler from deciding now. `Target` is here for the check to wait for the method.
+type Unless<Fits, Target, Text extends string> = [Target, () => Fits] extends [
+  AnyMethod,
+  () => false,
+]
+  ? Problem<Text>
+  : unknown;
 
 // Each check is `unknown`, which an intersection swallows, or a Problem that no descriptor has.
 type CheckResult<Target extends AnyMethod> =
   ReturnType<Target> extends Deferred
     ? unknown
     : Problem<'a @Locked method returns a Promise, an Observable, an AsyncIterable or a stream'>;
-type CheckIterable<Target extends AnyMethod> = [Richer<Awaited<ReturnType<Target>>>] extends [never]
-  ? unknown
-  : Problem<'an AsyncIterable that a @Locked method returns comes out as an AsyncGenerator'>;
+type CheckIterable<Target extends AnyMethod> = Unless<
+  [Richer<Awaited<ReturnType<Target>>>] extends [never] ? true : false,
+  Target,
+  'an AsyncIterable that a @Locked method returns comes out as an AsyncGenerator'
+>;
 // The async iterables among `Result` that are more than that; streams come out as they are.
 type Richer<Result> = unknown extends Result
   ? never
@@ -34,16 +44,18 @@ type Richer<Result> = unknown extends Result
       ? Exclude<keyof Result, keyof AsyncGenerator>
       : never;
 type CheckArguments<Callback, Target extends AnyMethod> = [Callback] extends [AnyMethod]
-  ? [Callback] extends [(...args: Parameters<Target>) => unknown]
-    ? unknown
-    : Problem<'the parameters of this function are not those of the @Locked method'>
+  ? Unless<
+      [Callback] extends [(...args: Parameters<Target>) => unknown] ? true : false,
+      Target,
+      'the parameters of this function are not those of the @Locked method'
+    >
   : unknown;
 type CheckTaken<Taken, Target extends AnyMethod> = [Taken] extends [AnyMethod]
-  ? ReturnType<Taken> extends ReturnType<Target> | Awaited<ReturnType<Target>>
+  ? (() => ReturnType<Taken>) extends () => ReturnType<Target> | Awaited<ReturnType<Target>>
     ? unknown
     : Problem<'onTaken returns something else than the @Locked method'>
   : [Taken] extends ['skip']
-    ? undefined extends Skipped<ReturnType<Target>>
+    ? (() => undefined) extends () => Skipped<ReturnType<Target>>
       ? unknown
       : Problem<"with onTaken 'skip' a @Locked method may give undefined, and its type says so">
     : unknown;

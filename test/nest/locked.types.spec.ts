@@ -120,6 +120,28 @@ interface Page extends AsyncIterable<string> {
   readonly data: readonly string[];
 }
 
+class AcceptedOfAnyEntity<Entity extends { readonly id: string }> {
+  @Locked(({ id }: { readonly id: string }) => id)
+  async save(entity: Entity): Promise<Entity> {
+    return entity;
+  }
+
+  @Locked('a', { onTaken: 'skip' })
+  async skipped(entity: Entity): Promise<Entity | undefined> {
+    return entity;
+  }
+
+  @Locked('a', { onTaken: () => null })
+  async fallback(entity: Entity): Promise<Entity | null> {
+    return entity;
+  }
+
+  @Locked('a')
+  observe(): Observable<Entity> {
+    return new Observable();
+  }
+}
+
 function define(): unknown {
   // A declaration: on a class that is an expression the compiler refuses any decorator.
   class Refused {
@@ -200,6 +222,8 @@ function define(): unknown {
 
 describe('the types of @Locked', () => {
   it('accept what fits and refuse what does not, as tsc says', () => {
-    expect([typeof Accepted, typeof define]).toEqual(['function', 'function']);
+    const kinds = [typeof Accepted, typeof AcceptedOfAnyEntity, typeof define];
+
+    expect(kinds).toEqual(['function', 'function', 'function']);
   });
 });
