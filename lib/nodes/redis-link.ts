@@ -3,6 +3,7 @@ import type { Environment, TimerHandle } from '../core/environment.js';
 import type { FailedAnswer, World } from '../core/lock-node.js';
 import type { Milliseconds } from '../core/units.js';
 import type { NodeHealth } from './node-health.js';
+import { ReconnectDelay } from './reconnect-delay.js';
 import { disagreement, factsOf, judge, type ClockReading, type NodePeers } from './redis-audit.js';
 import type { SendCommand } from './redis-batch.js';
 import { encodeCommand } from './redis-command.js';
@@ -32,6 +33,7 @@ export interface LinkSettings {
 /** A server as it is reached now: by one connection at a time, or not at all. */
 export class RedisLink implements ConnectionListener {
   readonly #settings: LinkSettings;
+  readonly #reconnectDelay: ReconnectDelay;
   #connection: RedisConnection | null = null;
   #isClosed = false;
   // One at a time: until the connection is audited, for the next look at its silence, or until
@@ -43,10 +45,10 @@ export class RedisLink implements ConnectionListener {
   // What silence is measured by: timers run before sockets are read, so that a pause of this
   // process would else be the server's. A look that is late counts as one that came on time.
   #listened: Milliseconds = 0;
-  #failureCount = 0;
 
   constructor(settings: LinkSettings) {
     this.#settings = settings;
+    this.#reconnectDelay = new ReconnectDelay(settings.environment);
     this.#connect();
   }
 
@@ -121,11 +123,8 @@ export class RedisLink implements ConnectionListener {
     peers.leave(target.name);
     if (this.#isClosed) return;
     health.unavailable(reason);
-    // Random, so that the processes of an application do not come back all at once.
-    const delay = Math.min(RETRY_MAX, RETRY_MIN * 2 ** this.#failureCount);
-    this.#failureCount += 1;
     const connect = (): void => this.#connect();
-    this.#timer = environment.startTimer(delay * (0.5 + environment.random()), connect, false);
+    this.#timer = environment.startTimer(this.#reconnectDelay.next(), connect, false);
   }
 
   #connect(): void {
@@ -155,7 +154,7 @@ export class RedisLink implements ConnectionListener {
     }
     environment.stopTimer(this.#timer);
     this.#timer = null;
-    this.#failureCount = 0;
+    this.#reconnectDelay.connected();
     onUsable(connection);
     health.heard(certified.nodeTime);
     health.up([
@@ -231,6 +230,3 @@ const LATE: Milliseconds = 10;
  * More than a live server owes, unless it is far away and asked for a thousand locks at once.
  */
 const OWED_MAX = 4_096;
-
-const RETRY_MIN: Milliseconds = 50;
-const RETRY_MAX: Milliseconds = 2_000;

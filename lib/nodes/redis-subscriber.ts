@@ -5,7 +5,7 @@ import type { Redis } from 'ioredis';
 
 import { inMicrotask, type Environment, type TimerHandle } from '../core/environment.js';
 import type { WakeListener } from '../core/lock-node.js';
-import type { Milliseconds } from '../core/units.js';
+import { ReconnectDelay } from './reconnect-delay.js';
 import { endClient, type RedisTarget } from './redis-target.js';
 
 interface Channel {
@@ -20,11 +20,11 @@ export class RedisSubscriber {
   readonly #environment: Environment;
   readonly #commonChannel: string;
   readonly #channels = new Map<string, Channel>();
+  readonly #reconnectDelay: ReconnectDelay;
   // While there is neither, whoever subscribes has a connection made.
   #client: Redis | null = null;
   #retryTimer: TimerHandle = null;
   #isReady = false;
-  #failureCount = 0;
   #isClosed = false;
 
   /**
@@ -35,6 +35,7 @@ export class RedisSubscriber {
     this.#target = target;
     this.#environment = environment;
     this.#commonChannel = commonChannel;
+    this.#reconnectDelay = new ReconnectDelay(environment);
   }
 
   /** Whether nobody listens to anything. */
@@ -98,7 +99,7 @@ export class RedisSubscriber {
     client.once('ready', () => {
       if (client !== this.#client) return;
       this.#isReady = true;
-      this.#failureCount = 0;
+      this.#reconnectDelay.connected();
       for (const [name, channel] of this.#channels) this.#ask(client, name, channel);
     });
     client.on('message', (name: string, message: string) => {
@@ -113,16 +114,13 @@ export class RedisSubscriber {
   }
 
   #connectLater(): void {
-    const delay = Math.min(RETRY_MAX, RETRY_MIN * 2 ** this.#failureCount);
-    this.#failureCount += 1;
     // Also when nobody listens just now: who does next has to wait no less.
     const connect = (): void => {
       this.#retryTimer = null;
       if (this.#channels.size > 0) this.#connect();
     };
-    // Random, so that the processes of an application do not come back all at once.
-    const random = 0.5 + this.#environment.random();
-    this.#retryTimer = this.#environment.startTimer(delay * random, connect, false);
+    const delay = this.#reconnectDelay.next();
+    this.#retryTimer = this.#environment.startTimer(delay, connect, false);
   }
 
   // A refusal, for want of the right to, leaves the channel as it is: not live.
@@ -156,6 +154,3 @@ function countOf(message: string): number {
 
 // Nobody waits for it, and polling goes on.
 function ignore(): void {}
-
-const RETRY_MIN: Milliseconds = 50;
-const RETRY_MAX: Milliseconds = 2_000;

@@ -22,6 +22,7 @@ import {
 } from '../support/node-harness.js';
 import { startRedisServer, type RedisServer } from '../support/redis-servers.js';
 import { callsOn, replidOf } from '../support/server-info.js';
+import { SimulatedEnvironment } from '../support/simulated-environment.js';
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.js';
 
 /** A node is suspended after 100 ms of silence and dropped after 300. */
@@ -584,6 +585,33 @@ describe('a connection that breaks', () => {
     expect({ findings, state }).toEqual({ findings: [], state: 'down' });
     expect(log.events.map(({ status }) => status.state)).toEqual(['down', 'up']);
     expect(log.messages[0]).toMatch(/ECONNREFUSED/);
+  });
+
+  it('as soon as it is made is made less and less often', async () => {
+    const server = await startServer();
+    const proxy = await startProxy(server);
+    const environment = new SimulatedEnvironment();
+    const { log } = await startNode(proxy.url, {}, environment);
+    const lackOf = async (age: number): Promise<number> => {
+      await environment.advance(age);
+      const { connectionCount } = proxy;
+      const before = log.events.length;
+      proxy.cut();
+      await log.untilState('down', before);
+      const brokenAt = environment.now();
+      await eventually(async () => {
+        await environment.advance(25);
+        return proxy.connectionCount > connectionCount;
+      });
+      await log.untilState('up', before);
+      return environment.now() - brokenAt;
+    };
+
+    for (let count = 0; count < 6; count += 1) await lackOf(10);
+    const lacks = [await lackOf(10), await lackOf(2_000)] as const;
+
+    expect(lacks[0]).toBeGreaterThan(1_000);
+    expect(lacks[1]).toBeLessThan(500);
   });
 
   it('does not keep the set from being ready when the server is down', async () => {

@@ -252,6 +252,29 @@ describe('a subscriber', () => {
     expect(connections).toHaveLength(1);
   });
 
+  it('is connected less and less often to a server that cuts it off each time', async () => {
+    const { connections, environment, watched } = watch(server.url);
+    const ear = new Ear();
+    watched.subscribe(CHANNEL, ear);
+    const lackOf = async (age: number): Promise<number> => {
+      const { length } = connections;
+      await ear.told(2 * length - 1);
+      await environment.advance(age);
+      const end = ended(connections.slice(-1));
+      await cutOff();
+      await end;
+      const brokenAt = environment.now();
+      while (connections.length === length) await environment.advance(25);
+      return environment.now() - brokenAt;
+    };
+
+    for (let count = 0; count < 6; count += 1) await lackOf(10);
+    const lacks = [await lackOf(10), await lackOf(2_000)] as const;
+
+    expect(lacks[0]).toBeGreaterThan(1_000);
+    expect(lacks[1]).toBeLessThan(500);
+  });
+
   it('is connected at once when the server is reached anew', async () => {
     const { connections, environment, watched } = watch(server.url);
     const ear = new Ear();
