@@ -23,8 +23,8 @@ export type NodeOperation = 'acquire' | 'extend' | 'release' | 'inspect';
 
 /**
  * How an operation goes wrong.
- * - `down`: nothing is sent, and the node says so at once. `misconfigured`: it is refused by the
- *   server, which time does not heal.
+ * - `down`: nothing is sent, and the node says so at once; releases wait until it is healed.
+ *   `misconfigured`: it is refused by the server, which time does not heal.
  * - `requestLost`: it never arrives, and no answer comes. `answerLost`: it takes effect, and no
  *   answer comes. `answerOdd`: it takes effect, but nobody knows.
  * - `answerDoubled`: the answer comes twice. `quarantined`: what is granted does not count.
@@ -88,6 +88,7 @@ export class FaultyNode implements LockNode {
   #requestsBusyUntil: Milliseconds = -Infinity;
   #answersBusyUntil: Milliseconds = -Infinity;
   #hanging: (() => void)[] | null = null;
+  readonly #undelivered: (() => void)[] = [];
 
   /** Makes a node without faults, over an empty {@link MemoryNode} unless told otherwise. */
   constructor(options: FaultyNodeOptions = {}) {
@@ -123,6 +124,7 @@ export class FaultyNode implements LockNode {
       this.#stored.delete(request.ownerId);
       this.#node.release(request, answer);
     };
+    if (fault === 'down') this.#undelivered.push(() => this.#send(() => serve(ignore)));
     this.#pass<ReleaseAnswer>(fault, serve, onAnswer);
   }
 
@@ -173,7 +175,7 @@ export class FaultyNode implements LockNode {
   heal(): void {
     this.#faults.clear();
     this.#latency = {};
-    const waiting = this.#hanging ?? [];
+    const waiting = [...(this.#hanging ?? []), ...this.#undelivered.splice(0)];
     this.#hanging = null;
     for (const serve of waiting) serve();
   }

@@ -92,6 +92,20 @@ describe('FaultyNode', () => {
     expect(answers).toEqual(['granted', 'done']);
   });
 
+  it('frees what was released while it was down as soon as it is healed', async () => {
+    const node = new FaultyNode();
+    const redlock = await lockOver(node);
+    const lock = await redlock.acquire('a');
+
+    node.refuse();
+    await lock.release();
+    node.heal();
+    const next = await redlock.tryAcquire('a');
+
+    expect(next?.isValid).toBe(true);
+    await next?.release();
+  });
+
   it('delays requests and answers by the environment, until it is healed', async () => {
     const environment = new SimulatedEnvironment();
     const inside = new MemoryNode({ environment });
