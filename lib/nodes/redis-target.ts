@@ -117,7 +117,8 @@ function optionsOfUrl(text: string, origin: string): RedisOptions {
   const url = URL.canParse(text) ? new URL(text) : null;
   const database = /^\/?(\d*)$/.exec(url?.pathname ?? '')?.[1];
   const settings = /^(?:\?family=([046]))?$/.exec(url?.search ?? '');
-  if (url === null || database === undefined || settings === null) {
+  // What is behind a # in a password would be left away, and what is before it be taken for a host.
+  if (url === null || database === undefined || settings === null || url.hash !== '') {
     throw new TypeError(
       `Expected ${origin} to be ${scheme}://[user:password@]host[:port][/database], ` +
         'and further settings in an options object',

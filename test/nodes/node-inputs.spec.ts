@@ -71,6 +71,8 @@ describe('what a node may be named by', () => {
     'redis://u:secret@example.test?enableOfflineQueue=true',
     'redis://u:secret@exa mple.test',
     'redis://u:secret%@example.test',
+    'redis://u:7#secret@example.test',
+    'redis://secret:7#@example.test',
     '',
     null,
     7,
