@@ -78,7 +78,7 @@ export class Acquisition {
         signal?.removeEventListener('abort', this.#onAbort);
         reject(error);
       };
-      if (waitingRoom.delayOf(this.waiter) > 0) {
+      if (!waitingRoom.isTurn(this.waiter)) {
         this.#queueUp().then(grant, refuse);
         return;
       }
@@ -96,16 +96,14 @@ export class Acquisition {
 
   async #untilTurn(): Promise<void> {
     const { waitingRoom } = this.#context;
-    for (;;) {
-      const delay = waitingRoom.delayOf(this.waiter);
-      if (delay === 0) return;
+    while (!waitingRoom.isTurn(this.waiter)) {
       const patience = this.#patience();
       if (patience <= 0) {
         // Passes nobody over: one attempt, so that the error tells what the nodes say.
         if (waitingRoom.isNext(this.waiter)) return;
         throw queuedError(this.resources, this.waited());
       }
-      await this.waiter.pause(Math.min(delay, patience));
+      await this.waiter.pause(patience);
     }
   }
 

@@ -188,7 +188,7 @@ export class Custody {
     const { options, waitingRoom } = this.#context;
     waitingRoom.interruptAll(closedError);
     await this.#untilIdle(options.shutdownTimeout);
-    for (const { holding } of [...this.#charges.values()]) holding.lose('closed');
+    for (const { holding } of this.#charges.values()) holding.lose('closed');
     await this.#untilIdle(ABORT_GRACE);
     const retained = [...this.#retained];
     await Promise.all(retained.map(([charge, retention]) => this.#leave(charge, retention)));

@@ -72,8 +72,8 @@ export class Lock implements AsyncDisposable {
       throw new RangeError(`Expected atLeast to be at least 0 ms, got ${atLeast}`);
     }
     const remaining = this.#holding.remaining();
-    if (remaining > 0 && remaining >= atLeast) return;
     if (remaining === 0) throw this.lostError();
+    if (remaining >= atLeast) return;
     throw this.#lostError(
       'expired',
       `is held for ${Math.floor(remaining)} ms more, not ${atLeast}`,

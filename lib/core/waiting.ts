@@ -35,8 +35,8 @@ class Line {
   readonly waiters: Waiter[];
   wakeUps: WakeUps | null = null;
   handOvers = 0;
-  /** Until when other processes go first; Infinity while they are being told. */
-  yieldsUntil: Milliseconds = -Infinity;
+  /** Whether other processes go first: while they are being told, and for a while after that. */
+  yields: 'no' | 'telling' | 'told' = 'no';
   yieldTimer: TimerHandle = null;
   /** How many processes the last wake-up woke, the one that released not counted. */
   racers = 0;
@@ -71,19 +71,12 @@ export class WaitingRoom {
     }
   }
 
-  /**
-   * For how long the waiter must not try yet: 0 when it is its turn, Infinity while others of
-   * this process are before it, else the time that other processes have to go first.
-   */
-  delayOf(waiter: Waiter): Milliseconds {
-    let yieldsUntil = -Infinity;
-    for (const resource of waiter.resources) {
+  /** Whether the waiter may try: nobody of this process is before it, and no other goes first. */
+  isTurn(waiter: Waiter): boolean {
+    return waiter.resources.every((resource) => {
       const line = this.#lines.get(resource);
-      if (line?.waiters[0] !== waiter) return Infinity;
-      yieldsUntil = Math.max(yieldsUntil, line.yieldsUntil);
-    }
-    if (yieldsUntil === -Infinity) return 0;
-    return Math.max(0, yieldsUntil - this.#ensemble.environment.now());
+      return line?.waiters[0] === waiter && line.yields === 'no';
+    });
   }
 
   /** Whether those before it, if any, hold locks already: none of them would be passed over. */
@@ -162,7 +155,7 @@ export class WaitingRoom {
     for (const resource of waiter.resources) {
       const line = this.#lines.get(resource);
       if (line === undefined) continue;
-      if (!isHandedOn && line.handOvers === HAND_OVERS_MAX) line.yieldsUntil = Infinity;
+      if (!isHandedOn && line.handOvers === HAND_OVERS_MAX) line.yields = 'telling';
       line.handOvers = isHandedOn ? line.handOvers + 1 : 0;
     }
     for (const resource of headed) this.#wakeHead(resource);
@@ -175,7 +168,7 @@ export class WaitingRoom {
       const line = listeners > 0 ? this.#lineOf(resource) : this.#lines.get(resource);
       if (line === undefined) continue;
       if (listeners > 0) this.#yield(resource, line);
-      else if (line.yieldsUntil === Infinity) this.#endYield(resource, line);
+      else if (line.yields === 'telling') this.#endYield(resource, line);
       this.#wakeHead(resource);
     }
   }
@@ -193,7 +186,7 @@ export class WaitingRoom {
   #yield(resource: string, line: Line): void {
     const { environment } = this.#ensemble;
     environment.stopTimer(line.yieldTimer);
-    line.yieldsUntil = environment.now() + YIELD;
+    line.yields = 'told';
     const end = (): void => {
       this.#endYield(resource, line);
       this.#wakeHead(resource);
@@ -203,7 +196,7 @@ export class WaitingRoom {
 
   #endYield(resource: string, line: Line): void {
     this.#ensemble.environment.stopTimer(line.yieldTimer);
-    line.yieldsUntil = -Infinity;
+    line.yields = 'no';
     this.#tidy(resource, line);
   }
 
@@ -237,8 +230,7 @@ export class WaitingRoom {
       line.wakeUps.stop();
       line.wakeUps = null;
     }
-    const isYielding = line.yieldsUntil > -Infinity;
-    if (line.waiters.length === 0 && !isYielding) this.#lines.delete(resource);
+    if (line.waiters.length === 0 && line.yields === 'no') this.#lines.delete(resource);
   }
 
   #wakeHead(resource: string): void {
@@ -253,7 +245,7 @@ export class WaitingRoom {
     const head = line?.waiters[0];
     if (line === undefined || head === undefined) return false;
     if (!head.resources.every((wanted) => resources.includes(wanted))) return false;
-    return line.handOvers < HAND_OVERS_MAX && head.isPausing && this.delayOf(head) === 0;
+    return line.handOvers < HAND_OVERS_MAX && head.isPausing && this.isTurn(head);
   }
 
   #isFirst(waiter: Waiter): boolean {

@@ -63,7 +63,7 @@ export class Watchdog {
 
   #slotWithRoom(dueAt: Milliseconds): number {
     const last = Math.floor(dueAt / SLOT);
-    const first = Math.ceil((dueAt + this.#environment.now()) / 2 / SLOT);
+    const first = (dueAt + this.#environment.now()) / 2 / SLOT;
     for (let slot = last; slot >= first; slot -= 1) {
       if ((this.#slots.get(slot)?.size ?? 0) < SLOT_ROOM) return slot;
     }
@@ -103,7 +103,7 @@ export class Watchdog {
   }
 
   #stopTimer(): void {
-    if (this.#timer !== null) this.#environment.stopTimer(this.#timer);
+    this.#environment.stopTimer(this.#timer);
     this.#timer = null;
     this.#timerSlot = Infinity;
   }

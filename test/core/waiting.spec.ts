@@ -42,7 +42,7 @@ function setUp() {
     return holder;
   };
   /** Whether it is the waiter's turn. */
-  const isReady = (waiter: Waiter): boolean => waitingRoom.delayOf(waiter) === 0;
+  const isReady = (waiter: Waiter): boolean => waitingRoom.isTurn(waiter);
   /** Whether a pause that has been begun is over. */
   const watch = (pause: Promise<unknown>): (() => boolean) => {
     let isOver = false;
@@ -464,7 +464,7 @@ describe('the turn of other processes', () => {
     const late = enter('r');
     await environment.advance(10);
 
-    expect(waitingRoom.delayOf(late)).toBe(0);
+    expect(waitingRoom.isTurn(late)).toBe(true);
   });
 });
 
