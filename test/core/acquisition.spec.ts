@@ -193,6 +193,17 @@ describe('a wait of 0', () => {
     expect(environment.pendingTimers).toBe(1);
   });
 
+  it('subscribes to nothing', async () => {
+    const { redlock, node, rejection } = setScene();
+    node(0).occupy('r', 60_000);
+    node(1).occupy('r', 60_000);
+    const listen = jest.spyOn(node(0), 'listen');
+
+    await rejection(redlock.acquire('r', ttl, { wait: 0 }));
+
+    expect(listen).not.toHaveBeenCalled();
+  });
+
   it('does not queue behind other calls of its process', async () => {
     const { redlock, otherProcess, environment, node, rejection, until } = setScene();
     await until(otherProcess().acquire('r', ttl));
@@ -355,6 +366,23 @@ describe("the keys of a client's own earlier attempt", () => {
 });
 
 describe('a split vote', () => {
+  it('is followed by an attempt at the first live node, which asks no other when it is taken', async () => {
+    const { environment, redlock, nodes, node, until } = setScene({ nodes: 4 });
+    node(0).refuse();
+    for (const taken of [node(1), node(2)]) {
+      taken.occupy('r', 60_000);
+      taken.delay({ answer: 1 });
+    }
+    const call = reasonOf(redlock.acquire('r', ttl, { retryDelay: { min: 100, max: 100 } }));
+    await environment.advance(10);
+
+    const counts = nodes.map((each) => each.count('acquire'));
+
+    expect(counts).toEqual([1, 2, 1, 1]);
+    void redlock.close();
+    await until(call);
+  });
+
   it.each([1, 2, 3, 4, 5])(
     'of 3 clients is over within a few round trips (seed %i)',
     async (seed) => {
@@ -449,6 +477,28 @@ describe('too few nodes', () => {
     node(1).heal();
 
     expect((await until(call)).isValid).toBe(true);
+  });
+
+  it('are listened to by nobody: what is not held is not released', async () => {
+    const { environment, redlock, nodes, until } = setScene();
+    for (const node of nodes) node.fail('quarantined', 'acquire');
+    const call = redlock.acquire('r', ttl);
+    await environment.advance(1_000);
+
+    const listeners = nodes.map((node) => node.listenersOf('r'));
+    for (const node of nodes) node.heal();
+    await until(call);
+
+    expect(listeners).toEqual([0, 0, 0]);
+  });
+
+  it('that hang are asked again after each node timeout', async () => {
+    const { redlock, nodes, node, rejection } = setScene();
+    for (const each of nodes) each.hang();
+
+    await rejection(redlock.acquire('r', ttl, { wait: 3_000 }));
+
+    expect(node(0).count('acquire')).toBeGreaterThanOrEqual(5);
   });
 
   it('because of quarantine are told as that', async () => {

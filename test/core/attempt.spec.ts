@@ -420,6 +420,17 @@ describe('an attempt with a tie-breaker', () => {
     expect(await trial.owners()).toEqual([null, null, null]);
   });
 
+  it('ends as soon as that node has made a quorum impossible', async () => {
+    const trial = prepare(2);
+    trial.nodes[0]?.refuse('acquire');
+    trial.nodes[1]?.hang();
+
+    trial.attempt.start(timeout, 0);
+    await trial.environment.settle();
+
+    expect(trial.verdict()).toBe('noQuorum');
+  });
+
   it('counts the validity from before it asked that node', async () => {
     const trial = prepare(3);
     for (const node of trial.nodes) node.delay({ request: 50, answer: 50 });

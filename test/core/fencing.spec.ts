@@ -53,6 +53,17 @@ describe('the proposal of a token', () => {
     expect([second, third]).toEqual([first + 1, first + 2]);
   });
 
+  it('takes a clock that is told twice as it was told first, when it was nearest', () => {
+    const { environment, tokens } = setUp();
+    const told = environment.wallClock() * micro + 7_000;
+    tokens.learn(0, told);
+    environment.block(5);
+
+    tokens.learn(0, told);
+
+    expect(tokens.offsets()[0]).toBe(7);
+  });
+
   it('is above the highest bound that a node has refused with', () => {
     const { tokens } = setUp();
 

@@ -203,8 +203,11 @@ describe('one failing extension', () => {
     await until(redlock.acquire('r', ttl, watched));
     for (const each of nodes) each.refuse('extend');
 
-    await environment.advance(ttl / 3 + ttl / 9 + 10);
+    await environment.advance(ttl / 3 + ttl / 9 - 20);
+    const countBefore = node(0).count('extend');
+    await environment.advance(30);
 
+    expect(countBefore).toBe(1);
     expect(node(0).count('extend')).toBe(2);
   });
 });
@@ -349,7 +352,10 @@ describe('a late grant of the acquisition', () => {
     await until(lock.release());
     await environment.advance(100);
 
+    const undo = node(2).calls.filter(({ operation }) => operation === 'release')[1]?.request;
     expect(node(2).count('release')).toBe(2);
+    // It kept others away since the release told them.
+    expect(undo).toMatchObject({ wakes: true });
   });
 
   it('that says taken after the release is not undone', async () => {
@@ -374,6 +380,21 @@ describe('a late grant of the acquisition', () => {
     await environment.advance(100);
 
     expect(lock.remaining).toBeCloseTo(before - 100, 6);
+  });
+
+  it('that says taken is no lease: the lock is lost with one of the others', async () => {
+    const { environment, redlock, node, rejection, until } = setScene();
+    node(2).occupy('r', 60_000);
+    node(2).delay({ answer: 50 });
+    const lock = await until(redlock.acquire('r', ttl));
+    await environment.advance(60);
+    node(2).refuse('extend');
+    node(0).restart();
+
+    const error = await rejection(lock.extend());
+
+    expect(expectInstance(error, LockLostError).reason).toBe('revoked');
+    expect(lock.isValid).toBe(false);
   });
 
   it('that arrives when the lock is lost does not revive it', async () => {
@@ -630,6 +651,33 @@ describe('an extension by hand', () => {
     expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'fulfilled']);
   });
 
+  it('is ended by the end of the validity', async () => {
+    const { environment, redlock, nodes, rejection, until } = setScene();
+    const lock = await until(redlock.acquire('r', ttl));
+    await environment.advance(validity - 100);
+    for (const node of nodes) node.hang();
+    const startedAt = environment.now();
+
+    const error = await rejection(lock.extend());
+
+    expect(expectInstance(error, LockLostError).reason).toBe('expired');
+    expect(environment.now() - startedAt).toBeLessThanOrEqual(101);
+    expect(environment.pendingTimers).toBe(0);
+  });
+
+  it('keeps the process alive until it is over', async () => {
+    const { environment, redlock, nodes, until } = setScene();
+    const lock = await until(redlock.acquire('r', ttl));
+    for (const node of nodes) node.hang();
+
+    const extension = reasonOf(lock.extend());
+    const timersMeanwhile = environment.processHoldingTimers;
+    await until(extension);
+
+    expect(timersMeanwhile).toBe(1);
+    expect(environment.processHoldingTimers).toBe(0);
+  });
+
   it('is ended by a release', async () => {
     const { environment, redlock, nodes, until } = setScene();
     const lock = await until(redlock.acquire('r', ttl));
@@ -771,15 +819,31 @@ describe('a release', () => {
     expect(environment.now()).toBe(startedAt);
   });
 
+  it('is over when a quorum of nodes has answered, not before', async () => {
+    const { environment, redlock, node, until } = setScene();
+    const lock = await until(redlock.acquire('r', ttl));
+    node(1).delay({ answer: 50 });
+    node(2).delay({ answer: 100 });
+    const startedAt = environment.now();
+
+    await until(lock.release());
+
+    expect(environment.now() - startedAt).toBe(50);
+  });
+
   it('gives up after the node timeout when the nodes hang, and is no error', async () => {
     const { environment, redlock, nodes, until } = setScene();
     const lock = await until(redlock.acquire('r', ttl));
     for (const node of nodes) node.hang();
     const startedAt = environment.now();
 
-    await until(lock.release());
+    const release = lock.release();
+    const timersMeanwhile = environment.processHoldingTimers;
+    await until(release);
 
     expect(environment.now() - startedAt).toBeLessThanOrEqual(501);
+    // Or the process might end before the keys are deleted.
+    expect(timersMeanwhile).toBe(1);
   });
 
   it('on nodes that are down ends with their answers, and is no error', async () => {
@@ -815,6 +879,20 @@ describe('a release', () => {
     expect(nodes.map((node) => node.count('release'))).toEqual([1, 1, 1]);
     expect(observer.lost).toHaveBeenCalledWith(lock, 'expired', 2 * ttl);
     expect(observer.released).not.toHaveBeenCalled();
+  });
+
+  it('keeps an acquisition out that comes to its node only after it', async () => {
+    const { environment, redlock, node, owners, until } = setScene();
+    node(2).fail('requestLost', 'acquire');
+    const lock = await until(redlock.acquire('r', ttl));
+    const lost = node(2).calls[0]?.request;
+    await until(lock.release());
+
+    node(2).heal();
+    if (lost != null) node(2).acquire(lost, () => undefined);
+    await environment.settle();
+
+    expect(await owners()).toEqual([null, null, null]);
   });
 
   it('names the longest lifetime that the keys were ever given', async () => {

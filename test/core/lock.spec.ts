@@ -111,6 +111,29 @@ describe('a lock that was released', () => {
   });
 });
 
+describe('a call that has its lock', () => {
+  it('is not kept in memory by a node that still owes its answers', async () => {
+    const { environment, node, otherProcess, until } = setScene();
+    const redlock = otherProcess();
+    node(2).hang();
+    const come = async (): Promise<WeakRef<AbortSignal>> => {
+      const { signal } = new AbortController();
+      const lock = await until(redlock.acquire('r', ttl, { signal }));
+      await until(lock.release());
+      return new WeakRef(signal);
+    };
+
+    const left = await come();
+    await environment.advance(1_000);
+    await eventually(() => {
+      collectGarbage();
+      return left.deref() === undefined;
+    });
+
+    expect(node(2).count('acquire')).toBe(1);
+  });
+});
+
 describe('assertHeld', () => {
   it('passes while the lock is held, for as long as it is asked for', async () => {
     const { redlock, until } = setScene();
@@ -120,14 +143,23 @@ describe('assertHeld', () => {
     expect(() => lock.assertHeld({ atLeast: 9_898 })).not.toThrow();
   });
 
-  it('throws where less than `atLeast` is left, and says how much', async () => {
-    const { redlock, until } = setScene();
+  it('passes up to the last fraction of a millisecond', async () => {
+    const { environment, redlock, until } = setScene();
     const lock = await until(redlock.acquire('r', ttl));
+    environment.block(lock.remaining - 0.25);
 
-    const error = thrownBy(() => lock.assertHeld({ atLeast: 9_899 }));
+    expect(() => lock.assertHeld()).not.toThrow();
+  });
+
+  it('throws where less than `atLeast` is left, and says how much', async () => {
+    const { environment, redlock, until } = setScene();
+    const lock = await until(redlock.acquire('r', ttl));
+    await environment.advance(0.5);
+
+    const error = thrownBy(() => lock.assertHeld({ atLeast: 9_898 }));
 
     expect(error.reason).toBe('expired');
-    expect(error.message).toMatch(/^The lock of "r" is held for 9898 ms more, not 9899: /);
+    expect(error.message).toMatch(/^The lock of "r" is held for 9897 ms more, not 9898: /);
     expect(lock.isValid).toBe(true);
   });
 
@@ -148,7 +180,9 @@ describe('assertHeld', () => {
     const error = thrownBy(() => lock.assertHeld());
 
     expect(error.reason).toBe('released');
-    expect(error.message).toContain('The lock of "r" is not held any more: its holder released it');
+    expect(error.message).toMatch(/^The lock of "r" is not held any more: its holder released it/);
+    // No node was asked since it was acquired.
+    expect(error.message).not.toContain('Nodes:');
     expect(error.resources).toEqual(['r']);
   });
 

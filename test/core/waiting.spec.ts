@@ -122,6 +122,15 @@ describe('a queue', () => {
     expect(waitingRoom.isNext(next)).toBe(true);
     expect(waitingRoom.isNext(last)).toBe(false);
   });
+
+  it('is not passed over by a call that heads another queue alone', () => {
+    const { waitingRoom, enter } = setUp();
+    enter('r');
+
+    const both = enter('r', 's');
+
+    expect(waitingRoom.isNext(both)).toBe(false);
+  });
 });
 
 describe('a call for several resources', () => {
@@ -356,9 +365,11 @@ describe('a lock that is released', () => {
     const late = enter('r');
     await environment.advance(4.5);
     const whileTheyGo = isReady(late);
+    const timersHoldingTheProcess = environment.processHoldingTimers;
     await environment.advance(1);
 
     expect(whileTheyGo).toBe(false);
+    expect(timersHoldingTheProcess).toBe(0);
     expect(isReady(late)).toBe(true);
     expect(environment.pendingTimers).toBe(0);
   });
@@ -391,16 +402,20 @@ describe('a process that waits for others', () => {
     expect(waitingRoom.listen(waiter)).toBe(false);
   });
 
-  it('is woken when it is live: a release before that went unheard', async () => {
-    const { environment, waitingRoom, enter, watch } = setUp();
-    const waiter = enter('r');
-    waitingRoom.listen(waiter);
-    const isAwake = watch(waiter.pause(1_000));
+  it.each([0, 1])(
+    'is woken when it is live, %i nodes deaf: a release before that went unheard',
+    async (deaf) => {
+      const { environment, nodes, waitingRoom, enter, watch } = setUp();
+      for (const node of nodes.slice(0, deaf)) node.isDeaf = true;
+      const waiter = enter('r');
+      waitingRoom.listen(waiter);
+      const isAwake = watch(waiter.pause(1_000));
 
-    await environment.settle();
+      await environment.settle();
 
-    expect(isAwake()).toBe(true);
-  });
+      expect(isAwake()).toBe(true);
+    },
+  );
 
   it('is woken by a quorum of nodes; one that speaks twice is one', async () => {
     const { environment, nodes, waitingRoom, enter, watch } = setUp();
@@ -502,6 +517,37 @@ describe('the delay before a race', () => {
     const delays = await raceDelays(4, 6);
 
     expect(delays.map((delay) => delay > 1)).toEqual([true, true, true, false, false, false]);
+  });
+
+  it('is drawn again by who has had the lock since', async () => {
+    const { environment, nodes, waitingRoom, enter } = setUp();
+    const [first, second] = [enter('r'), enter('r')];
+    waitingRoom.listen(first);
+    await environment.settle();
+    for (const node of nodes) node.forgeWakeUp('r', 2);
+    await environment.settle();
+    const delays = [waitingRoom.raceDelay(first), waitingRoom.raceDelay(first)];
+
+    waitingRoom.hold(first);
+    waitingRoom.leave(first);
+    delays.push(waitingRoom.raceDelay(second));
+
+    expect(delays.map((delay) => delay > 1)).toEqual([true, false, true]);
+  });
+
+  it('is none for who comes when nobody wanted the resource for a while', async () => {
+    const { environment, nodes, waitingRoom, enter } = setUp();
+    waitingRoom.settle(['r'], 8);
+    const first = enter('r');
+    waitingRoom.listen(first);
+    await environment.settle();
+    for (const node of nodes) node.forgeWakeUp('r', 8);
+    await environment.settle();
+    waitingRoom.leave(first);
+
+    await environment.advance(10);
+
+    expect(waitingRoom.raceDelay(enter('r'))).toBe(0);
   });
 
   it('is beyond 1 ms half as long after each race', async () => {

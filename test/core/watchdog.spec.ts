@@ -108,6 +108,20 @@ describe('the watchdog', () => {
 
     expect(early.onDue).toHaveBeenCalledTimes(1);
     expect(late.onDue).not.toHaveBeenCalled();
+    expect(environment.pendingTimers).toBe(1);
+  });
+
+  it('sleeps until the earliest of those that are left, in whatever order they came', async () => {
+    const { environment, watchdog } = setUp();
+    const [first, second, third] = [watched(), watched(), watched()];
+    watchdog.watch(first, 1_100);
+    watchdog.watch(second, 1_300);
+    watchdog.watch(third, 5_000);
+
+    await environment.advance(301);
+
+    expect(second.onDue).toHaveBeenCalledTimes(1);
+    expect(third.onDue).not.toHaveBeenCalled();
   });
 
   it('goes on with the others when its next one was withdrawn', async () => {
