@@ -38,6 +38,7 @@ export interface Environment {
 // Captured at load: fake timers or a replaced Date in an application's tests must not move
 // the clocks that a lock's validity is measured by, nor hold back what is sent and answered.
 const { performance, setTimeout, clearTimeout, Date, queueMicrotask } = globalThis;
+const { setImmediate, clearImmediate } = globalThis;
 const monotonicNow = performance.now.bind(performance);
 const wallNow = Date.now.bind(Date);
 
@@ -60,13 +61,23 @@ export function inContextOfNow(callback: () => void): () => void {
   return AsyncResource.bind(callback);
 }
 
+/** Of timers that have fired, the turn of the event loop in which they call back. */
+const turns = new WeakMap<object, NodeJS.Immediate>();
+
 /** The clocks, timers and randomness of this process. */
 export const systemEnvironment: Environment = {
   now: monotonicNow,
   wallClock: wallNow,
-  startTimer: (delay, callback, holdsProcess) => held(setTimeout(callback, delay), holdsProcess),
+  startTimer(delay, callback, holdsProcess) {
+    // Node runs timers before it reads what arrived while the process was blocked: answers that
+    // are there already would come too late.
+    const onTime = (): unknown => turns.set(timer, setImmediate(callback));
+    const timer = held(setTimeout(onTime, delay), holdsProcess);
+    return timer;
+  },
   stopTimer(timer) {
     clearTimeout(timer as NodeJS.Timeout);
+    clearImmediate(turns.get(timer as NodeJS.Timeout));
   },
   random: Math.random.bind(Math),
   randomId: () => randomBytes(16).toString('hex'),

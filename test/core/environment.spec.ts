@@ -1,4 +1,5 @@
 import { describe, expect, it, jest } from '@jest/globals';
+import { MessageChannel } from 'node:worker_threads';
 
 import { systemEnvironment, toIsoTime } from '../../lib/core/environment.js';
 import { silentObserver } from '../../lib/core/observer.js';
@@ -52,6 +53,31 @@ describe("the process's own environment", () => {
 
     expect(callback).not.toHaveBeenCalled();
   });
+
+  it.each([true, false])(
+    'calls back after what arrived while the process was blocked, unless that stops it: %p',
+    async (isStopped) => {
+      const callback = jest.fn();
+      const { port1, port2 } = new MessageChannel();
+      const arrived = new Promise((resolve) => port2.once('message', resolve));
+      const arrival = arrived.then(() => {
+        expect(callback).not.toHaveBeenCalled();
+        if (isStopped) systemEnvironment.stopTimer(timer);
+      });
+
+      // In this phase of the event loop, for timers are what comes next.
+      await new Promise<void>((resolve) => setImmediate(resolve));
+      const timer = systemEnvironment.startTimer(1, callback, true);
+      port1.postMessage('answer');
+      const until = systemEnvironment.now() + 5;
+      while (systemEnvironment.now() < until);
+      await arrival;
+
+      await new Promise<void>((resolve) => systemEnvironment.startTimer(3, resolve, true));
+      port1.close();
+      expect(callback).toHaveBeenCalledTimes(isStopped ? 0 : 1);
+    },
+  );
 
   it('has random numbers of at least 0 and below 1, and ids that never repeat', () => {
     const numbers = Array.from({ length: 100 }, () => systemEnvironment.random());
