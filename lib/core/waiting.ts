@@ -139,7 +139,7 @@ export class WaitingRoom {
 
   /** Leaves all queues, its lock lost or its call given up, and wakes those whose turn it is. */
   leave(waiter: Waiter): void {
-    for (const resource of this.#remove(waiter)) this.#wakeHead(resource);
+    this.#wakeHeads(this.#remove(waiter));
   }
 
   /**
@@ -149,16 +149,14 @@ export class WaitingRoom {
   handOn(waiter: Waiter): boolean {
     // A lost lock has left them before: whoever came after it has tried in vain, and listens.
     const headed = this.#remove(waiter);
-    const isHandedOn =
-      headed.length === waiter.resources.length &&
-      headed.every((resource) => this.#mayBeHandedOn(resource, waiter));
+    const isHandedOn = headed.length === waiter.resources.length && this.#mayBeHandedOn(headed);
     for (const resource of waiter.resources) {
       const line = this.#lines.get(resource);
       if (line === undefined) continue;
       if (!isHandedOn && line.handOvers === HAND_OVERS_MAX) line.yields = 'telling';
       line.handOvers = isHandedOn ? line.handOvers + 1 : 0;
     }
-    for (const resource of headed) this.#wakeHead(resource);
+    this.#wakeHeads(headed);
     return isHandedOn;
   }
 
@@ -169,8 +167,8 @@ export class WaitingRoom {
       if (line === undefined) continue;
       if (listeners > 0) this.#yield(resource, line);
       else if (line.yields === 'telling') this.#endYield(resource, line);
-      this.#wakeHead(resource);
     }
+    this.#wakeHeads(resources);
   }
 
   /** Makes everyone give up, each for a reason that names what it waited for. */
@@ -189,7 +187,7 @@ export class WaitingRoom {
     line.yields = 'told';
     const end = (): void => {
       this.#endYield(resource, line);
-      this.#wakeHead(resource);
+      this.#wakeHeads([resource]);
     };
     line.yieldTimer = environment.startTimer(YIELD, end, false);
   }
@@ -202,10 +200,10 @@ export class WaitingRoom {
 
   #listenTo(resource: string, line: Line): WakeUps {
     return new WakeUps(this.#ensemble, resource, {
-      onLive: () => this.#wakeHead(resource),
+      onLive: () => this.#wakeHeads([resource]),
       onWake: (listeners) => {
         line.racers = listeners;
-        this.#wakeHead(resource);
+        this.#wakeHeads([resource]);
       },
     });
   }
@@ -233,19 +231,35 @@ export class WaitingRoom {
     if (line.waiters.length === 0 && line.yields === 'no') this.#lines.delete(resource);
   }
 
-  #wakeHead(resource: string): void {
-    const head = this.#lines.get(resource)?.waiters[0];
-    if (head !== undefined && this.#isFirst(head)) head.wake();
+  #wakeHeads(resources: readonly string[]): void {
+    for (const head of this.#headsOf(resources)) if (this.#isFirst(head)) head.wake();
   }
 
-  // Whether the head of the line will try as soon as it is woken, and it is not others' turn.
+  // Whether the heads of the lines will try as soon as they are woken, and it is not others' turn.
   // One that wants more may not get that: then nobody would have been told.
-  #mayBeHandedOn(resource: string, { resources }: Waiter): boolean {
-    const line = this.#lines.get(resource);
-    const head = line?.waiters[0];
-    if (line === undefined || head === undefined) return false;
-    if (!head.resources.every((wanted) => resources.includes(wanted))) return false;
-    return line.handOvers < HAND_OVERS_MAX && head.isPausing && this.isTurn(head);
+  #mayBeHandedOn(resources: readonly string[]): boolean {
+    const mayGo = (resource: string): boolean => {
+      const line = this.#lines.get(resource);
+      return line?.waiters[0] !== undefined && line.handOvers < HAND_OVERS_MAX;
+    };
+    if (!resources.every(mayGo)) return false;
+    const freed = new Set(resources);
+    return this.#headsOf(resources).every(
+      (head) =>
+        head.isPausing &&
+        this.isTurn(head) &&
+        head.resources.every((wanted) => freed.has(wanted)),
+    );
+  }
+
+  // Each once, however many of the lines it heads: a call may want hundreds of resources.
+  #headsOf(resources: readonly string[]): Waiter[] {
+    const heads: Waiter[] = [];
+    for (const resource of resources) {
+      const head = this.#lines.get(resource)?.waiters[0];
+      if (head !== undefined && !heads.includes(head)) heads.push(head);
+    }
+    return heads;
   }
 
   #isFirst(waiter: Waiter): boolean {

@@ -333,6 +333,19 @@ describe('a lock that is released', () => {
     expect(waitingRoom.handOn(holder)).toBe(true);
   });
 
+  it('of 500 resources is handed on without stopping the process for hundreds of ms', () => {
+    const { waitingRoom, enter, hold } = setUp();
+    const resources = Array.from({ length: 500 }, (_, index) => `sku:${index}`);
+    const holder = hold(...resources);
+    void enter(...resources).pause(1_000);
+    const startedAt = performance.now();
+
+    const isHandedOn = waitingRoom.handOn(holder);
+
+    expect(isHandedOn).toBe(true);
+    expect(performance.now() - startedAt).toBeLessThan(100);
+  });
+
   it('is not handed on by a call whose lock was lost: others may have it', () => {
     const { waitingRoom, enter, hold } = setUp();
     const holder = hold('r');
