@@ -101,10 +101,12 @@ export class Redlock {
     ttl?: Milliseconds,
     options: Omit<AcquireOptions, 'wait'> = {},
   ): Promise<Lock | null> {
+    const given = { ...options, wait: 0 };
     try {
-      return await this.acquire(resources, ttl, { ...options, wait: 0 });
+      return await this.acquire(resources, ttl, given);
     } catch (error) {
-      if (error instanceof LockTakenError) return null;
+      // The reason of an abort may well be that another lock is taken.
+      if (error instanceof LockTakenError && error !== given.signal?.reason) return null;
       throw error;
     }
   }

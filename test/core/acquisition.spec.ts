@@ -716,6 +716,19 @@ describe('tryAcquire', () => {
     expect(none).toBeNull();
   });
 
+  it("throws the signal's reason also where that is another lock's being taken", async () => {
+    const { redlock, until, rejection } = setScene();
+    await until(redlock.acquire('other'));
+    const reason = await rejection(redlock.acquire('other', ttl, { wait: 0 }));
+    const controller = new AbortController();
+
+    const call = rejection(redlock.tryAcquire('r', ttl, { signal: controller.signal }));
+    controller.abort(reason);
+
+    expect(reason).toBeInstanceOf(LockTakenError);
+    expect(await call).toBe(reason);
+  });
+
   it('throws at once when there is no quorum', async () => {
     const { environment, redlock, nodes, rejection } = setScene();
     for (const node of nodes) node.refuse();
