@@ -29,7 +29,7 @@ export function isOngoing(result: unknown): boolean {
 export function holdWhileOngoing(result: unknown, hold: Hold): unknown {
   const stream = streamOf(result);
   if (stream !== null) {
-    holdUntilClosed(stream, hold);
+    holdUntilClosed(stream, hold, stream !== result);
     return result;
   }
   if (isObservable(result)) return holdWhileObserved(() => result, hold);
@@ -179,12 +179,14 @@ function unlessLost<T>(hold: Hold, take: () => Promise<T>): Promise<T> {
   });
 }
 
-function holdUntilClosed(stream: ClosableStream, hold: Hold): void {
+function holdUntilClosed(stream: ClosableStream, hold: Hold, isFile: boolean): void {
   const { signal } = hold.lock;
   const onLost = (): void => {
     // Nobody may listen yet, and an unheard 'error' would end the process. Readers still get it.
     stream.once('error', ignoreHere);
-    stream.destroy(signal.reason);
+    // Nest 11 answers with the message of what failed a file, and the loss names who and where.
+    const message = 'The lock was lost before the file was sent';
+    stream.destroy(isFile ? new Error(message, { cause: signal.reason }) : signal.reason);
   };
   onAbort(signal, onLost);
   // Closed, or at its end where it closes for nobody. Errors are for the reader to hear.

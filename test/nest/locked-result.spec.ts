@@ -660,6 +660,19 @@ describe('a @Locked method that returns a stream', () => {
     expect(stream.destroyed).toBe(true);
   });
 
+  it('fails a file without naming resources and nodes: Nest may send the message', async () => {
+    const { feeds, loseLock } = await start();
+    const file = await feeds.download(new Readable({ read: () => {} }));
+    const reading = rejection(text(file.getStream()));
+
+    loseLock();
+
+    expect(await reading).toMatchObject({
+      message: 'The lock was lost before the file was sent',
+      cause: { code: 'LOCK_LOST' },
+    });
+  });
+
   it('does not end the process when the lock is lost and nobody reads the stream', async () => {
     const { feeds, loseLock } = await start();
     const stream = await feeds.read(new Readable({ read: () => {} }));
