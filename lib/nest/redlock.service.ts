@@ -72,8 +72,9 @@ export class RedlockService {
   /**
    * Runs `body` while it holds `resources`, extended by the watchdog, and releases them when
    * what the body returned has settled. Inside, {@link currentLock} finds the lock. The body's
-   * own error comes out as it is. A call that joins (`reentrant`) is to be awaited by the body
-   * around it: the lock ends with the outermost.
+   * own error comes out as it is. An Observable or a stream that it returns is used without the
+   * lock: end it inside, or use `@Locked`. A call that joins (`reentrant`) is to be awaited by
+   * the body around it: the lock ends with the outermost.
    * @throws LockLostError when the lock was lost before a body that succeeded had ended; the
    *   body's result is on it. The rest as {@link acquire}; then the body has not run.
    */

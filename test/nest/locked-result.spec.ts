@@ -21,6 +21,7 @@ import {
   Subject,
   toArray,
 } from 'rxjs';
+import type { Observable as ObservableType } from 'rxjs';
 
 import { startModule } from './support/applications.js';
 import { faultyNodes } from './support/faulty-nodes.js';
@@ -206,6 +207,11 @@ describe('a @Locked method whose stand-in cannot give what is declared', () => {
     }
 
     @Locked('declared')
+    imported(): ObservableType<number> {
+      return of(1);
+    }
+
+    @Locked('declared')
     generator(): AsyncGenerator<number> {
       return this.iterate();
     }
@@ -241,15 +247,20 @@ describe('a @Locked method whose stand-in cannot give what is declared', () => {
     return [module.get(Declared)[kind]()];
   }
 
-  it.each(['inferred', 'aliased', 'generator', 'iterable', 'readable', 'file'] as const)(
-    'gives a Promise of it: %s',
-    async (kind) => {
-      const [result] = await resultOf(kind);
+  it.each([
+    'inferred',
+    'aliased',
+    'imported',
+    'generator',
+    'iterable',
+    'readable',
+    'file',
+  ] as const)('gives a Promise of it: %s', async (kind) => {
+    const [result] = await resultOf(kind);
 
-      expect(result).toBeInstanceOf(Promise);
-      await result;
-    },
-  );
+    expect(result).toBeInstanceOf(Promise);
+    await result;
+  });
 
   it('gives a plain Observable for a Subject', async () => {
     const [result] = await resultOf('subject');
