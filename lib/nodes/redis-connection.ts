@@ -144,9 +144,11 @@ function commandClassOf(client: Redis): typeof Command {
 }
 
 function failureOf(error: Error): FailedAnswer {
-  if (isReply(error)) return outcomeOfError(error.message);
+  // A server repeats what was said to it with a command that it does not know: even a password.
+  const message = error.message.replace(/, with args.*/s, '');
+  if (isReply(error)) return outcomeOfError(message);
   // The message of an AggregateError (one per address of a host) is empty.
-  return lostOutcome(error.message || ('code' in error ? String(error.code) : error.name));
+  return lostOutcome(message || ('code' in error ? String(error.code) : error.name));
 }
 
 // Not by its name: in ioredis 5 that is the name of its class, which a bundler may have changed.

@@ -787,6 +787,17 @@ describe('a server that is unfit', () => {
     expect(JSON.stringify([answer, log.events])).not.toContain('wrong-secret');
   });
 
+  it('because it knows no AUTH is refused, and told without the password', async () => {
+    const server = await startServer('--rename-command', 'AUTH', '');
+    const { log, node } = startNodes([server.url.replace('//', '//user:secret@')]);
+
+    const { message } = await log.untilState('refused');
+    const answer = await acquire(node, requestFor());
+
+    expect(message).toMatch(/^ERR unknown command .auth.$/i);
+    expect(JSON.stringify([answer, log.events])).not.toContain('secret');
+  });
+
   it('because of a missing password is refused, and up when that is put right', async () => {
     const server = await startServer('--requirepass', 'right');
     const { log } = startNodes([server.url]);
