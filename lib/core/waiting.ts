@@ -246,9 +246,7 @@ export class WaitingRoom {
     const freed = new Set(resources);
     return this.#headsOf(resources).every(
       (head) =>
-        head.isPausing &&
-        this.isTurn(head) &&
-        head.resources.every((wanted) => freed.has(wanted)),
+        head.isPausing && this.isTurn(head) && head.resources.every((wanted) => freed.has(wanted)),
     );
   }
 
