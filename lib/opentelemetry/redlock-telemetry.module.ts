@@ -66,8 +66,10 @@ export class RedlockTelemetryModule {
     const telemetry = {
       provide: Telemetry,
       inject: [ModuleRef, ModulesContainer],
-      useFactory: (moduleRef: ModuleRef, modules: ModulesContainer) =>
-        new Telemetry(options, moduleRef, modules),
+      useFactory: (moduleRef: ModuleRef, modules: ModulesContainer) => {
+        assertImportedOnce(modules);
+        return new Telemetry(options, moduleRef, modules);
+      },
     };
     return { module: RedlockTelemetryModule, providers: [telemetry] };
   }
@@ -132,6 +134,16 @@ class Telemetry implements OnModuleInit, OnApplicationShutdown {
       runtime: this.#moduleRef.get<LockRuntime>(runtimeToken(name), { strict: false }),
     }));
   }
+}
+
+// Each would hear all channels, and count every lock once more.
+function assertImportedOnce(modules: ModulesContainer): void {
+  const count = [...modules.values()].filter(({ providers }) => providers.has(Telemetry)).length;
+  if (count <= 1) return;
+  throw new RangeError(
+    `Expected RedlockTelemetryModule to be imported once in an application, got ${count} times: ` +
+      `import it in the root module alone`,
+  );
 }
 
 function hear<Name extends keyof ChannelMessages>(

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
+import { Injectable, type DynamicModule, type OnApplicationShutdown } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { context, diag, DiagLogLevel, SpanStatusCode, trace } from '@opentelemetry/api';
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
@@ -522,6 +522,23 @@ describe('RedlockTelemetryModule', () => {
 
     expect(seen).toEqual([true, 'flushed']);
     expect(isHeard()).toEqual(channels.map(() => false));
+  });
+
+  it('imported twice ends the start, as each lock would be counted twice', async () => {
+    class Feature {}
+    const imports = [RedlockTelemetryModule.forRoot()];
+    const startBeside = (beside: DynamicModule[]) =>
+      startPlain({
+        imports: [RedlockModule.forRoot(threeNodes()), { module: Feature, imports }, ...beside],
+      });
+
+    // The very same registration is one to Nest.
+    await startBeside(imports);
+    const refused = await rejection(startBeside([RedlockTelemetryModule.forRoot()]));
+
+    expect(String(refused)).toContain(
+      'RangeError: Expected RedlockTelemetryModule to be imported once in an application, got 2',
+    );
   });
 
   it('ends with an application whose RedlockService a test has replaced', async () => {
