@@ -1,7 +1,9 @@
 // Calls and faults at random, in virtual time, and users who act from within whatever they are told:
 // they abort, release, extend or ask for more. Whatever they do, no two of them hold a resource,
-// nobody asks the nodes in a frenzy, every call ends, and in the end nothing is left of it.
+// tokens grow, nobody asks the nodes in a frenzy, every call ends, at once where it is given up, and
+// in the end nothing is left of it.
 import { expect, it } from '@jest/globals';
+import { getEventListeners } from 'node:events';
 
 import { Redlock } from '../../lib/core/redlock.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
@@ -28,19 +30,27 @@ const FAULTS: readonly NodeFault[] = [
   'quarantined',
 ];
 
+/** A call that has neither got its lock nor failed. */
+interface OpenCall {
+  readonly controller: AbortController;
+  abortedAt: number;
+}
+
 class Play {
   readonly findings: string[] = [];
   readonly #scene: Scene;
   readonly #dice: SimulatedEnvironment;
   readonly #processes: readonly Redlock[];
   readonly #locks = new Set<Lock>();
-  readonly #controllers: AbortController[] = [];
+  readonly #open = new Set<OpenCall>();
+  /** The highest token of each resource so far. */
+  readonly #tokens = new Map<string, number>();
   readonly #calls = new Set<Promise<void>>();
   #doReact = true;
 
   constructor(readonly seed: number) {
     this.#dice = new SimulatedEnvironment({ seed });
-    this.#scene = setScene({ seed, nodes: this.#oneOf([1, 2, 3, 5]) });
+    this.#scene = setScene({ seed, nodes: this.#oneOf([1, 2, 3, 4, 5]) });
     const { environment, nodes } = this.#scene;
     const options: RedlockOptions = {
       fencing: this.#isLikely(0.7),
@@ -72,6 +82,7 @@ class Play {
       const asked = node.count('acquire') - before;
       if (asked > FRENZY) this.#find(`${asked} acquisitions of one node in step ${step}`);
       this.#compareHolders();
+      this.#findSlow();
     }
     await this.#end();
   }
@@ -84,6 +95,10 @@ class Play {
     else if (choice < 0.8) node.delay({ request: this.#upTo(20), answer: this.#upTo(20) });
     else if (choice < 0.86) this.#fail(node);
     else if (choice < 0.9) this.#scene.environment.block(this.#upTo(120));
+    else if (choice < 0.92) this.#scene.environment.stepWallClock(this.#upTo(4_000) - 2_000);
+    else if (choice < 0.93) this.#scene.environment.suspend(this.#upTo(3_000));
+    else if (choice < 0.96) node.isDeaf = this.#isLikely(0.5);
+    else if (choice < 0.98) node.forgeWakeUp(this.#oneOf(RESOURCES), this.#upTo(4));
   }
 
   #fail(node: TestNode): void {
@@ -95,39 +110,64 @@ class Play {
 
   #call(): void {
     const { environment } = this.#scene;
-    const controller = new AbortController();
-    this.#controllers.push(controller);
-    if (this.#isLikely(0.3)) environment.schedule(this.#upTo(150), () => controller.abort());
-    const call = this.#useLock(controller.signal).catch(() => undefined);
+    const open = { controller: new AbortController(), abortedAt: Infinity };
+    this.#open.add(open);
+    const call = this.#useLock(open).catch(() => this.#settled(open));
+    if (this.#isLikely(0.3)) environment.schedule(this.#upTo(150), () => this.#abort(open));
+    // In the tick of the call.
+    if (this.#isLikely(0.03)) this.#abort(open);
     this.#calls.add(call);
     void call.then(() => this.#calls.delete(call));
   }
 
-  async #useLock(signal: AbortSignal): Promise<void> {
+  #abort(call: OpenCall | undefined): void {
+    if (call === undefined) return;
+    call.abortedAt = Math.min(call.abortedAt, this.#scene.environment.now());
+    call.controller.abort();
+  }
+
+  #settled(call: OpenCall): void {
+    this.#open.delete(call);
+    const listeners = getEventListeners(call.controller.signal, 'abort').length;
+    if (listeners > 0) this.#find(`${listeners} listeners of a signal left`);
+  }
+
+  async #useLock(open: OpenCall): Promise<void> {
     const redlock = this.#oneOf(this.#processes);
     const wanted = RESOURCES.filter(() => this.#isLikely(0.5));
     const resources = wanted.length > 0 ? wanted : RESOURCES;
+    // Doubled and in another order.
+    if (this.#isLikely(0.2)) wanted.push(...[...wanted].reverse());
     const wait = this.#oneOf([0, 30, 200, 1_000]);
     const ttl = 100 + this.#upTo(400);
     const duration = this.#upTo(this.#isLikely(0.2) ? 800 : 60);
+    const { signal } = open.controller;
     const options = { wait, signal, watchdog: this.#isLikely(0.5), maxHold: 3_000 };
+    const tokens = new Map(this.#tokens);
     if (this.#isLikely(0.5)) {
       const lock = await redlock.acquire(resources, ttl, options);
-      this.#got(lock);
+      this.#got(lock, open, tokens);
       await this.#sleep(duration);
       if (this.#isLikely(0.9)) await lock.release();
     } else {
       const holdAtLeast = this.#isLikely(0.2) ? this.#upTo(300) : 0;
       await redlock.using(resources, { ...options, ttl, holdAtLeast }, (lock) => {
-        this.#got(lock);
+        this.#got(lock, open, tokens);
         return this.#sleep(duration);
       });
     }
   }
 
-  #got(lock: Lock): void {
+  #got(lock: Lock, open: OpenCall, earlier: ReadonlyMap<string, number>): void {
+    const { fencingToken } = lock;
+    this.#settled(open);
     this.#locks.add(lock);
     this.#compareHolders();
+    for (const resource of lock.resources) {
+      const isLower = fencingToken > 0 && fencingToken <= (earlier.get(resource) ?? 0);
+      if (isLower) this.#find(`${fencingToken} for ${resource} is no higher token`);
+      this.#tokens.set(resource, Math.max(fencingToken, this.#tokens.get(resource) ?? 0));
+    }
     if (this.#isLikely(0.5)) lock.signal.addEventListener('abort', () => this.#react());
   }
 
@@ -137,10 +177,16 @@ class Play {
     this.#doReact = false;
     const lock = this.#oneOf([...this.#locks, undefined]);
     const acts = [
-      () => this.#oneOf([...this.#controllers, undefined])?.abort(),
+      () => this.#abort(this.#oneOf([...this.#open, undefined])),
       () => void lock?.release(),
       () => void lock?.extend(100 + this.#upTo(300)).catch(() => undefined),
       () => this.#call(),
+      () => {
+        void lock?.extend(1_000).catch(() => undefined);
+        void lock?.release();
+        this.#call();
+      },
+      () => this.#scene.environment.block(this.#upTo(30)),
     ];
     this.#oneOf(acts)();
     this.#doReact = true;
@@ -149,7 +195,10 @@ class Play {
   async #end(): Promise<void> {
     const { environment, nodes } = this.#scene;
     this.#doReact = false;
-    for (const node of nodes) node.heal();
+    for (const node of nodes) {
+      node.heal();
+      node.isDeaf = false;
+    }
     if (this.#isLikely(0.3)) void this.#oneOf(this.#processes).close();
     for (let moment = 0; moment < 60; moment += 1) {
       await environment.advance(100);
@@ -186,6 +235,14 @@ class Play {
         holders.set(resource, lock);
       }
     }
+  }
+
+  // Who gives a call up need not wait for nodes.
+  #findSlow(): void {
+    const now = this.#scene.environment.now();
+    const isSlow = ({ abortedAt }: OpenCall): boolean => abortedAt < now;
+    const slow = [...this.#open].filter(isSlow).length;
+    if (slow > 0) this.#find(`${slow} calls go on although they were given up`);
   }
 
   #find(what: string): void {
