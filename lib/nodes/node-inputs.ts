@@ -140,10 +140,9 @@ function readServer(server: unknown, keyPrefix: string, origin: string): RedisTa
 }
 
 function readOptions(options: RedisOptions, keyPrefix: string, origin: string): RedisTarget {
-  // ioredis would take anything else for localhost.
-  if (!['host', 'port', 'path', 'sentinels'].some((name) => name in options)) {
-    throw unknownEntry(options, origin);
-  }
+  const { sentinels, host, port, path } = options;
+  // ioredis would take anything else for localhost, and throw for want of Sentinels.
+  if (!(sentinels?.length ?? host ?? port ?? path)) throw unknownEntry(options, origin);
   return targetOfOptions(options, keyPrefix, origin);
 }
 

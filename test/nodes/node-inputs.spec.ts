@@ -78,6 +78,8 @@ describe('what a node may be named by', () => {
     7,
     {},
     { hots: 'example.test', password: 'secret' },
+    { host: undefined, password: 'secret' },
+    { sentinels: [], name: 'main', sentinelPassword: 'secret' },
     { url: 7 },
     { client: 'nothing', host: 'example.test' },
     { url: 'redis://example.test', tls: {}, password: 'secret' },
