@@ -127,7 +127,7 @@ export class Acquisition {
       if (isHopeless || this.#patience() <= 0) throw this.#refusal(refused);
       await this.#rest(result);
       if (this.#patience() <= 0) throw this.#refusal(refused);
-      timeout = Math.min(this.#fullTimeout, Math.max(1, this.#patience()));
+      timeout = Math.min(this.#fullTimeout, this.#patience());
       const tieBreaker = tieBreakerOf(refused);
       const next = await this.#attempt(0, timeout, tieBreaker);
       result = await this.#untilFresh(next, timeout, tieBreaker);
@@ -149,9 +149,8 @@ export class Acquisition {
     if (raceDelay > 0) await this.#pause(raceDelay);
   }
 
-  async #pause(delay: Milliseconds): Promise<boolean> {
-    const patience = this.#patience();
-    return patience > 0 && this.waiter.pause(Math.min(delay, patience));
+  #pause(delay: Milliseconds): Promise<boolean> {
+    return this.waiter.pause(Math.min(delay, this.#patience()));
   }
 
   // Up to three more attempts at once while only the token was in the way.

@@ -43,7 +43,7 @@ class Charge implements Care {
   }
 
   get maxHold(): Milliseconds {
-    return this.isRetained ? Infinity : this.options.maxHold;
+    return this.options.maxHold;
   }
 
   onExtended(): void {
@@ -98,7 +98,6 @@ export class Custody {
    */
   take(holding: Holding, waiter: Waiter, options: ResolvedAcquire, hasBody: boolean): Lock {
     if (this.isClosed) {
-      this.#context.waitingRoom.leave(waiter);
       void holding.release();
       throw closedError(holding.request.resources);
     }
@@ -221,8 +220,7 @@ export class Custody {
       return;
     }
     this.#endRetention(charge);
-    const ttl = Math.min(options.ttlMax, Math.max(100, left));
-    if (left > holding.remaining()) await holding.extend(ttl);
+    if (left > holding.remaining()) await holding.extend(Math.min(options.ttlMax, left));
     holding.abandon();
   }
 }

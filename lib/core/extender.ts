@@ -67,7 +67,6 @@ export class Extender {
         this.#onAnswer(node, answer, round);
       });
     }
-    round.settleIfDecided();
   }
 
   /**

@@ -27,11 +27,6 @@ export class ExtensionRound {
 
   answered(node: number, answer: ExtendAnswer): void {
     this.#answers.set(node, answer);
-    this.settleIfDecided();
-  }
-
-  /** Settles the round where nothing that is still to come could change its outcome. */
-  settleIfDecided(): void {
     const answers = [...this.#answers.values()];
     const renewed = answers.filter((answer) => answer?.vote === 'granted').length;
     const isOpen = answers.includes(null);

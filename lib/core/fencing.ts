@@ -64,8 +64,7 @@ export class TokenSource {
     // The answers of one script call all carry the same time; the first is the nearest to it.
     if (this.#heard[node] === nodeTime) return;
     this.#heard[node] = nodeTime;
-    const own = Math.floor(this.#environment.wallClock() * MICROSECONDS);
-    this.#offsets[node] = nodeTime - own;
+    this.#offsets[node] = nodeTime - this.#environment.wallClock() * MICROSECONDS;
     this.#offset = null;
   }
 

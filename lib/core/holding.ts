@@ -188,7 +188,7 @@ export class Holding implements Extendable {
   /** @internal Called by the extender. */
   extensionRequest(ttl: Milliseconds): OwnerRequest {
     this.#ttlLongest = Math.max(this.#ttlLongest, ttl);
-    return ttl === this.#request.ttl ? this.#request : { ...this.#request, ttl };
+    return { ...this.#request, ttl };
   }
 
   /** @internal Called by the extender. */

@@ -71,7 +71,6 @@ export class Watchdog {
   }
 
   #onTimer(): void {
-    this.#timer = null;
     this.#timerSlot = Infinity;
     const current = Math.floor(this.#environment.now() / SLOT);
     const due = [...this.#slots.keys()].filter((slot) => slot <= current).sort((a, b) => a - b);
@@ -104,7 +103,6 @@ export class Watchdog {
 
   #stopTimer(): void {
     this.#environment.stopTimer(this.#timer);
-    this.#timer = null;
     this.#timerSlot = Infinity;
   }
 }
