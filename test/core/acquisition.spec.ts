@@ -219,6 +219,7 @@ describe('a wait of 0', () => {
     expect(error.message).toContain(
       'Could not lock "r" within 0 ms: other calls of this process hold it or wait for it',
     );
+    expect(error.resources).toEqual(['r']);
     expect(error.retryAfter).toBeNull();
     expect(node(0).count('acquire')).toBe(before);
     await until(queued);
@@ -365,6 +366,19 @@ describe("the keys of a client's own earlier attempt", () => {
   });
 });
 
+describe('nodes that go down while a call waits', () => {
+  it('are what its error tells of, not who held the resource before', async () => {
+    const { environment, redlock, nodes, rejection } = setScene();
+    for (const node of nodes) node.occupy('r', 60_000);
+    const refused = rejection(redlock.acquire('r', ttl, { wait: 2_000 }));
+    await environment.advance(500);
+
+    for (const node of nodes) node.refuse();
+
+    expect(await refused).toBeInstanceOf(NoQuorumError);
+  });
+});
+
 describe('a split vote', () => {
   it('is followed by an attempt at the first live node, which asks no other when it is taken', async () => {
     const { environment, redlock, nodes, node, until } = setScene({ nodes: 4 });
@@ -379,6 +393,23 @@ describe('a split vote', () => {
     const counts = nodes.map((each) => each.count('acquire'));
 
     expect(counts).toEqual([1, 2, 1, 1]);
+    void redlock.close();
+    await until(call);
+  });
+
+  it('is followed by an attempt at all nodes where the first live one grants again', async () => {
+    const { environment, redlock, nodes, node, until } = setScene({ nodes: 4 });
+    node(0).refuse();
+    for (const taken of [node(2), node(3)]) {
+      taken.occupy('r', 60_000);
+      taken.delay({ answer: 1 });
+    }
+    const call = reasonOf(redlock.acquire('r', ttl, { retryDelay: { min: 100, max: 100 } }));
+    await environment.advance(10);
+
+    const counts = nodes.map((each) => each.count('acquire'));
+
+    expect(counts).toEqual([2, 2, 2, 2]);
     void redlock.close();
     await until(call);
   });
@@ -455,7 +486,9 @@ describe('too few nodes', () => {
       NoQuorumError,
     );
 
-    expect(error.message).toMatch(/: fewer than 2 of 3 nodes could vote\. Nodes: node-0 failed/);
+    expect(error.message).toMatch(
+      /^Could not lock "r" in 1 attempt and 0 ms: fewer than 2 of 3 nodes could vote\. Nodes: node-0 failed/,
+    );
     expect(error.votes).toEqual([
       { node: 'node-0', vote: 'failed', message: 'the connection is not ready' },
       {
@@ -493,12 +526,14 @@ describe('too few nodes', () => {
   });
 
   it('that hang are asked again after each node timeout', async () => {
-    const { redlock, nodes, node, rejection } = setScene();
+    const { environment, redlock, nodes, node, rejection } = setScene();
     for (const each of nodes) each.hang();
+    const startedAt = environment.now();
 
     await rejection(redlock.acquire('r', ttl, { wait: 3_000 }));
 
     expect(node(0).count('acquire')).toBeGreaterThanOrEqual(5);
+    expect(environment.now() - startedAt).toBeLessThanOrEqual(3_001);
   });
 
   it('because of quarantine are told as that', async () => {
@@ -573,6 +608,17 @@ describe("the caller's abort signal", () => {
     expect(observer.refused).toHaveBeenCalledWith(['r'], reason, 0, 0);
   });
 
+  it('is listened to no longer when the call is refused', async () => {
+    const { redlock, otherProcess, rejection, until } = setScene();
+    await until(otherProcess().acquire('r', ttl));
+    const { signal } = new AbortController();
+    const removeListener = jest.spyOn(signal, 'removeEventListener');
+
+    await rejection(redlock.acquire('r', ttl, { signal, wait: 0 }));
+
+    expect(removeListener).toHaveBeenCalledTimes(1);
+  });
+
   it('ends the wait in the queue', async () => {
     const { redlock, otherProcess, environment, until } = setScene();
     await until(otherProcess().acquire('r', ttl));
@@ -635,6 +681,7 @@ describe("the caller's abort signal", () => {
     expect(error).toBe(reason);
     await until(environment.advance(1));
     expect(await owners()).toEqual([null]);
+    expect(node(0).calls.at(-1)?.request).toMatchObject({ wakes: true });
     expect(environment.pendingTimers).toBe(0);
   });
 
@@ -727,6 +774,15 @@ describe('tryAcquire', () => {
 
     expect(reason).toBeInstanceOf(LockTakenError);
     expect(await call).toBe(reason);
+  });
+
+  it('takes options as acquire does', async () => {
+    const { environment, redlock, until } = setScene();
+    const lock = await until(redlock.tryAcquire('r', ttl, { watchdog: true }));
+
+    await environment.advance(2 * ttl);
+
+    expect(lock?.isValid).toBe(true);
   });
 
   it('throws at once when there is no quorum', async () => {

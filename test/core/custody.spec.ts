@@ -70,7 +70,9 @@ describe('a shutdown', () => {
         if (operation === 'acquire') closeAfter(steps);
       };
 
-      const outcome = await redlock.using('r', ttl, () => 'ran').catch((error: unknown) => error);
+      const outcome = await redlock
+        .using('r', ttl, ({ isValid }) => (isValid ? 'ran' : 'ran without the lock'))
+        .catch((error: unknown) => error);
       await environment.advance(1);
 
       if (outcome !== 'ran') expect(outcome).toBeInstanceOf(RedlockClosedError);
@@ -106,8 +108,27 @@ describe('a shutdown', () => {
     const isClosed = watch(closing);
     await environment.advance(1_000);
     const wasClosedEarly = isClosed();
+    const timersMeanwhile = environment.processHoldingTimers;
 
     await until(lock.release());
+
+    await until(closing, 1);
+    expect(wasClosedEarly).toBe(false);
+    expect(timersMeanwhile).toBe(1);
+  });
+
+  it('waits for all of them, not for the first', async () => {
+    const { environment, redlock, until } = setScene();
+    const [first, second] = await until(
+      Promise.all([redlock.acquire('a', ttl), redlock.acquire('b', ttl)]),
+    );
+    const closing = redlock.close();
+    const isClosed = watch(closing);
+
+    await until(first.release());
+    await environment.advance(10);
+    const wasClosedEarly = isClosed();
+    await until(second.release());
 
     await until(closing, 1);
     expect(wasClosedEarly).toBe(false);
@@ -198,6 +219,19 @@ describe('a shutdown while `holdAtLeast` keeps a resource', () => {
     expect(await owners()).toEqual([null, null, null]);
   });
 
+  it('waits until the nodes have that, in whole ms', async () => {
+    const { environment, redlock, node, nodes, until } = setScene();
+    await until(redlock.using('r', { ttl: 2_000, holdAtLeast: 20_000 }, () => 1));
+    await environment.advance(5_000.4);
+    for (const each of nodes) each.delay({ request: 20 });
+
+    await until(redlock.close());
+
+    const extensions = node(0).calls.filter(({ operation }) => operation === 'extend');
+    expect(extensions.at(-1)?.request?.ttl).toBe(15_000);
+    expect(await node(0).keyLifetime('r')).toBeGreaterThan(14_900);
+  });
+
   it('gives the nodes ttlMax at most', async () => {
     const { redlock, nodes, until } = setScene({ options: { ttlMax: 5_000 } });
     await until(redlock.using('r', { ttl: 2_000, holdAtLeast: 60_000 }, () => 1));
@@ -216,6 +250,16 @@ describe('a shutdown while `holdAtLeast` keeps a resource', () => {
 
     expect(node(0).count('extend')).toBe(0);
     expect(await node(0).ownerOf('r')).not.toBeNull();
+  });
+
+  it('releases what fell due while the process was blocked', async () => {
+    const { environment, redlock, owners, until } = setScene();
+    await until(redlock.using('r', { ttl, holdAtLeast: 5_000 }, () => 1));
+    environment.block(6_000);
+
+    await until(redlock.close(), 1);
+
+    expect(await owners()).toEqual([null, null, null]);
   });
 
   it('gives up on nodes that hang after one node timeout', async () => {
@@ -266,6 +310,21 @@ describe('a lock that is lost before anybody has it', () => {
 });
 
 describe('a lock that is lost while its body runs', () => {
+  it('is lost for the first reason, and told once, also where a shutdown aborts the body', async () => {
+    const { environment, redlock, observer, until } = setScene({
+      options: { shutdownTimeout: 10 },
+    });
+    const body = deferred();
+    const using = reasonOf(redlock.using('r', { ttl, watchdog: false }, () => body.promise));
+    await environment.advance(ttl);
+
+    await until(redlock.close());
+    body.resolve();
+
+    expect(expectInstance(await until(using), LockLostError).reason).toBe('expired');
+    expect(observer.lost).toHaveBeenCalledTimes(1);
+  });
+
   it('is not counted as held, and a shutdown waits for the body all the same', async () => {
     const { environment, redlock, until } = setScene();
     const body = deferred();

@@ -16,6 +16,20 @@ const ttl = 10_000;
 const minute = 60_000;
 const micro = 1_000;
 
+describe('an attempt that too few nodes answered', () => {
+  it('does not aim later tokens at when its timeout was over', async () => {
+    const { environment, redlock, nodes, rejection, until } = setScene();
+    for (const node of nodes) node.hang();
+    await rejection(redlock.acquire('r', ttl, { wait: 0 }));
+    for (const node of nodes) node.heal();
+    await environment.advance(1_000);
+
+    const lock = await until(redlock.acquire('r', ttl));
+
+    expect(lock.fencingToken).toBeLessThan((environment.wallClock() + 100) * micro);
+  });
+});
+
 describe('the proposal of a token', () => {
   /** Nodes that have told of their clocks, in ms from the own one, when they were connected. */
   const setUp = (clockOffsets: readonly (number | null)[] = [null, null, null]) => {
@@ -88,6 +102,14 @@ describe('the proposal of a token', () => {
     tokens.learn(2, now - 1_000);
 
     expect(tokens.propose(0)).toBe(5_000_003_500);
+  });
+
+  it('follows the clocks that are known, be it one of three', () => {
+    const { environment, tokens } = setUp();
+
+    tokens.learn(0, environment.wallClock() * micro + 7_000);
+
+    expect(tokens.propose(0)).toBe(5_000_007_500);
   });
 
   it('follows the clocks that the nodes told of when they were connected', () => {

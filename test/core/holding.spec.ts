@@ -3,6 +3,10 @@ import { describe, expect, it, jest } from '@jest/globals';
 import { LockLostError, NoQuorumError } from '../../lib/core/errors.js';
 import { ExtensionRound } from '../../lib/core/extension-round.js';
 import { hasSlept, NodeLeases, RoundTerms } from '../../lib/core/node-leases.js';
+import { silentObserver } from '../../lib/core/observer.js';
+import { resolveOptions } from '../../lib/core/options.js';
+import { askForRelease } from '../../lib/core/release-round.js';
+import { listen, requestFor, worldOf } from '../support/node-harness.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
 import { deferred, expectInstance, reasonOf, setScene } from './scene.js';
 
@@ -92,6 +96,27 @@ describe('a round of extension', () => {
     round.settle(false);
 
     expect(onSettled.mock.calls).toEqual([[true]]);
+  });
+});
+
+describe('a round of release', () => {
+  it('tells once how many listen, as far as any of its nodes knows', async () => {
+    const { environment, nodes, node } = setScene();
+    const token = Math.floor(environment.wallClock() * 1_000);
+    const options = resolveOptions({}, nodes.length);
+    const ensemble = { nodes, quorum: 2, options, environment, observer: silentObserver };
+    const onDone = jest.fn();
+    const ear = listen(node(0), worldOf(), 'r');
+    const request = { ...requestFor({ world: options.world, token }), wakes: true };
+    node(0).acquire(request, () => undefined);
+    node(2).delay({ answer: 1 });
+    await environment.settle();
+
+    askForRelease(ensemble, nodes, request, onDone);
+    await environment.advance(10);
+
+    expect(onDone.mock.calls).toEqual([[1]]);
+    (await ear).stop();
   });
 });
 
@@ -523,6 +548,7 @@ describe('a node that lost its keys', () => {
 
     expect(remaining).toBeLessThan(2_000);
     expect(onAbort).toHaveBeenCalledTimes(1);
+    expect(environment.pendingTimers).toBe(0);
   });
 
   it('does not count in the very round that stored its key again', async () => {
@@ -607,7 +633,10 @@ describe('an extension by hand', () => {
 
     expect(environment.now() - startedAt).toBeLessThanOrEqual(501);
     expect(error.votes.map(({ vote }) => vote)).toEqual(['none', 'none', 'none']);
-    expect(error.message).toMatch(/^Could not extend the lock of "r": too few nodes did\. It is/);
+    expect(error.resources).toEqual(['r']);
+    expect(error.message).toMatch(
+      /^Could not extend the lock of "r": too few nodes did\. It is held for another \d+ ms\. Nodes: /,
+    );
     expect(lock.isValid).toBe(true);
   });
 
@@ -623,6 +652,22 @@ describe('an extension by hand', () => {
 
     expect(askedAtFirst).toBe(1);
     expect(node(0).count('extend')).toBe(2);
+  });
+
+  it('does not wait for the one under way where enough nodes owe no answer', async () => {
+    const { environment, redlock, nodes, node, until } = setScene({ nodes: 5 });
+    const lock = await until(redlock.acquire('r', ttl));
+    node(0).hang();
+    node(1).hang();
+    node(2).refuse('extend');
+    const first = reasonOf(lock.extend());
+    await environment.settle();
+    node(2).heal();
+
+    await until(lock.extend(), 1);
+
+    expect(nodes.map((each) => each.count('extend'))).toEqual([1, 1, 2, 2, 2]);
+    await until(first);
   });
 
   it('that waits for one under way gives up at its own node timeout', async () => {
@@ -794,6 +839,16 @@ describe('a release', () => {
     expect(await owners()).toEqual([null, null, null]);
     expect(nodes.map((node) => node.count('release'))).toEqual([1, 1, 1]);
     expect(observer.released).toHaveBeenCalledWith(lock, 1_000);
+    expect(environment.pendingTimers).toBe(0);
+  });
+
+  it('leaves no timer, also when most of the ttl is over', async () => {
+    const { environment, redlock, until } = setScene();
+    const lock = await until(redlock.acquire('r', ttl));
+    await environment.advance(0.9 * ttl);
+
+    await until(lock.release());
+
     expect(environment.pendingTimers).toBe(0);
   });
 

@@ -86,6 +86,7 @@ describe('inspect', () => {
 
     expect(environment.now() - startedAt).toBeLessThanOrEqual(501);
     expect(state.state).toBe('unknown');
+    expect(state.nodes.map(({ remaining }) => remaining)).toEqual([0, 0, 0]);
     expect(state.nodes.map(({ message }) => message)).toEqual([
       'no answer in time',
       'the connection is not ready',

@@ -211,6 +211,18 @@ describe('assertHeld', () => {
     const error = thrownBy(() => lock.assertHeld());
 
     expect(error.reason).toBe('expired');
+    expect(error.message).toContain('is not held any more');
+  });
+});
+
+describe('the very moment at which the validity ends', () => {
+  it('is too late', async () => {
+    const { environment, redlock, until } = setScene();
+    const lock = await until(redlock.acquire('r', ttl));
+
+    environment.block(lock.remaining);
+
+    expect(lock.isValid).toBe(false);
   });
 });
 
@@ -318,6 +330,15 @@ describe('the signal of a lock', () => {
     environment.block(ttl);
 
     expect(lock.signal.aborted).toBe(true);
+    expect(lock.signal.reason).toBeInstanceOf(LockLostError);
+  });
+
+  it('that is first read when the lock is lost already has its reason at once', async () => {
+    const { environment, redlock, until } = setScene();
+    const lock = await until(redlock.acquire('r', ttl));
+
+    environment.block(ttl);
+
     expect(lock.signal.reason).toBeInstanceOf(LockLostError);
   });
 
@@ -497,6 +518,23 @@ describe('a bad ttl for an extension', () => {
 });
 
 describe('a lost lock', () => {
+  it('tells in its error also of a node that owed an answer, and was not asked', async () => {
+    const { environment, redlock, node, until } = setScene();
+    const lock = await until(redlock.acquire('r', ttl, { watchdog: true }));
+    node(0).hang();
+    await environment.advance(ttl / 3 + 10);
+    node(1).restart();
+    node(2).restart();
+
+    await environment.advance(ttl / 3 + 10);
+
+    expect(thrownBy(() => lock.assertHeld()).votes[0]).toEqual({
+      node: 'node-0',
+      vote: 'none',
+      message: '',
+    });
+  });
+
   it('tells in its error what the nodes had said', async () => {
     const { environment, redlock, node, until } = setScene();
     const lock = await until(redlock.acquire('r', ttl, { watchdog: true }));

@@ -26,6 +26,7 @@ describe('a round', () => {
     await rejection(lock.extend());
     await rejection(redlock.acquire('other', 10_000, { wait: 0 }));
 
+    expect(observer.extended).not.toHaveBeenCalled();
     expect(observer.roundDecided.mock.calls.slice(1)).toEqual([
       ['extend', ['r'], 0, false],
       ['acquire', ['other'], 0, false],

@@ -2,6 +2,8 @@ import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals
 
 import { LockLostError, LockTakenError, RedlockClosedError } from '../../lib/core/errors.js';
 import { Redlock } from '../../lib/core/redlock.js';
+import { collectGarbage } from '../support/collect-garbage.js';
+import { eventually } from '../support/node-harness.js';
 import { deferred, expectInstance, reasonOf, setScene } from './scene.js';
 import type { Lock } from '../../lib/core/lock.js';
 
@@ -28,6 +30,7 @@ describe('a Redlock', () => {
     const redlock = new Redlock(nodes);
 
     expect(redlock.options.ttl).toBe(10_000);
+    await redlock.using('r', (lock) => lock.extend());
     await redlock.close();
   });
 
@@ -103,6 +106,14 @@ describe('using', () => {
     expect(await until(call)).toBe('done');
     expect(ownersBefore).not.toContain(null);
     expect(await owners()).toEqual([null, null, null]);
+  });
+
+  it('takes a ttl alone as an option', async () => {
+    const { redlock, node, until } = setScene();
+
+    const lifetime = await until(redlock.using('r', 1_000, () => node(0).keyLifetime('r')));
+
+    expect(lifetime).toBe(1_000);
   });
 
   it('takes its options as an object too', async () => {
@@ -188,13 +199,16 @@ describe('using', () => {
     expect(node(0).calls).toEqual([]);
   });
 
-  it('refuses options that are neither a ttl nor an object', async () => {
+  it.each([
+    ['x', '"x"'],
+    [null, 'null'],
+  ])('refuses options that are neither a ttl nor an object: %p', async (bad, described) => {
     const { redlock, rejection } = setScene();
 
-    const error = await rejection(redlock.using('r', 'x' as unknown as number, () => 1));
+    const error = await rejection(redlock.using('r', bad as unknown as number, () => 1));
 
     expect(error).toEqual(
-      new TypeError('Expected options to be a ttl in ms or an object, got "x"'),
+      new TypeError(`Expected options to be a ttl in ms or an object, got ${described}`),
     );
   });
 });
@@ -335,6 +349,34 @@ describe('holdAtLeast', () => {
     expect(other).toBeNull();
     expect(await owners()).toEqual([null, null, null]);
     expect(environment.pendingTimers).toBe(0);
+  });
+
+  it('has the lock extended also where the watchdog is off while the body runs', async () => {
+    const { environment, redlock, owners, until } = setScene();
+    const body = deferred();
+    const call = redlock.using('r', { ...options, watchdog: false }, () => body.promise);
+    await environment.advance(1_000);
+    body.resolve();
+    await until(call);
+
+    await environment.advance(50_000);
+
+    expect(await owners()).not.toContain(null);
+  });
+
+  it('leaves nothing in memory when it is over', async () => {
+    const { environment, otherProcess, until } = setScene();
+    const redlock = otherProcess();
+    const come = (): Promise<WeakRef<Lock>> =>
+      until(redlock.using('r', { ttl, holdAtLeast: 50 }, (lock) => new WeakRef(lock)));
+
+    const left = await come();
+    await environment.advance(100);
+
+    await eventually(() => {
+      collectGarbage();
+      return left.deref() === undefined;
+    });
   });
 
   it('keeps no process alive', async () => {

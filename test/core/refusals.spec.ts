@@ -5,6 +5,8 @@ import { silentObserver } from '../../lib/core/observer.js';
 import { resolveOptions } from '../../lib/core/options.js';
 import { refusalError } from '../../lib/core/refusals.js';
 import { expectInstance, setScene } from './scene.js';
+import type { FailedVerdict } from '../../lib/core/attempt.js';
+import type { RedlockError } from '../../lib/core/errors.js';
 import type { AcquireAnswer } from '../../lib/core/lock-node.js';
 
 const failed: AcquireAnswer = {
@@ -16,7 +18,11 @@ const failed: AcquireAnswer = {
 const granted: AcquireAnswer = { vote: 'granted', nodeTime: 1 };
 const taken = (remaining: number): AcquireAnswer => ({ vote: 'taken', remaining });
 
-function retryAfter(answers: readonly (AcquireAnswer | null)[]): number | null {
+function refusal(
+  verdict: FailedVerdict,
+  answers: readonly (AcquireAnswer | null)[],
+  clockOffsets: readonly (number | null)[] = [null, null, null],
+): RedlockError {
   const { nodes, environment } = setScene();
   const ensemble = {
     nodes,
@@ -25,16 +31,21 @@ function retryAfter(answers: readonly (AcquireAnswer | null)[]): number | null {
     environment,
     observer: silentObserver,
   };
-  const refusal = {
-    resources: ['r'],
-    verdict: 'taken',
-    answers,
-    attempts: 1,
-    waited: 0,
-    clockOffsets: [null, null, null],
-  } as const;
-  return expectInstance(refusalError(ensemble, refusal), LockTakenError).retryAfter;
+  const spent = { attempts: 1, waited: 0 };
+  return refusalError(ensemble, { resources: ['r'], verdict, answers, clockOffsets, ...spent });
 }
+
+function retryAfter(answers: readonly (AcquireAnswer | null)[]): number | null {
+  return expectInstance(refusal('taken', answers), LockTakenError).retryAfter;
+}
+
+describe('too few votes', () => {
+  it('are no matter of clocks where the clock of one node alone is known', () => {
+    expect(refusal('noQuorum', [null, null, null], [60_000, null, null]).message).toContain(
+      'fewer than 2 of 3 nodes could vote',
+    );
+  });
+});
 
 describe('when a taken resource may be free again', () => {
   it.each<[string, readonly (AcquireAnswer | null)[], number | null]>([

@@ -170,9 +170,11 @@ describe('a waiter', () => {
 
     await environment.advance(99);
     const isOverBefore = isOver();
+    const timersHoldingTheProcess = environment.processHoldingTimers;
     await environment.advance(1);
 
     expect(isOverBefore).toBe(false);
+    expect(timersHoldingTheProcess).toBe(1);
     expect(isOver()).toBe(true);
     expect(environment.pendingTimers).toBe(0);
   });
@@ -302,6 +304,19 @@ describe('a lock that is released', () => {
     expect(isAwake()).toBe(true);
   });
 
+  it('is not handed on to a call that has slept and tries now, but leaves it its turn', async () => {
+    const { environment, waitingRoom, enter, hold, isReady } = setUp();
+    const holder = hold('r');
+    const next = enter('r');
+    void next.pause(10);
+    await environment.advance(20);
+
+    const isHandedOn = waitingRoom.handOn(holder);
+
+    expect(isHandedOn).toBe(false);
+    expect(isReady(next)).toBe(true);
+  });
+
   it('is not handed on where nobody waits, or not for all of its resources', () => {
     const { waitingRoom, enter, hold } = setUp();
     const alone = hold('r');
@@ -356,25 +371,28 @@ describe('a lock that is released', () => {
   });
 
   it('lets its process ask again only when the others are told, after 16 in a row', async () => {
-    const { environment, waitingRoom, enter, hold, handOnToTheLimit, isReady } = setUp();
+    const { environment, waitingRoom, enter, hold, handOnToTheLimit, isReady, watch } = setUp();
     const holder = handOnToTheLimit(hold('r'));
     const last = enter('r');
     void last.pause(1_000);
 
     waitingRoom.handOn(holder);
+    await environment.settle();
     const whileTold = isReady(last);
+    const isAwake = watch(last.pause(1_000));
     waitingRoom.settle(['r'], 0);
     await environment.settle();
 
     expect(whileTold).toBe(false);
     expect(isReady(last)).toBe(true);
+    expect(isAwake()).toBe(true);
   });
 
   it('lets other processes go first for 5 ms, where any were told', async () => {
     const { environment, waitingRoom, enter, hold, isReady } = setUp();
     waitingRoom.handOn(hold('r'));
 
-    waitingRoom.settle(['r'], 2);
+    waitingRoom.settle(['r'], 1);
     const late = enter('r');
     await environment.advance(4.5);
     const whileTheyGo = isReady(late);
@@ -403,6 +421,19 @@ describe('a process that waits for others', () => {
     expect([isLiveAtOnce, isLive]).toEqual([false, true]);
     expect(whileOneWaits).toEqual([1, 1, 1]);
     expect(nodes.map((node) => node.listenersOf('r'))).toEqual([0, 0, 0]);
+  });
+
+  it('is not live for a call that wants another resource too, until that is heard as well', async () => {
+    const { environment, waitingRoom, enter } = setUp();
+    waitingRoom.listen(enter('b'));
+    await environment.settle();
+    const both = enter('a', 'b');
+
+    const isLiveAtOnce = waitingRoom.listen(both);
+    await environment.settle();
+
+    expect(isLiveAtOnce).toBe(false);
+    expect(waitingRoom.listen(both)).toBe(true);
   });
 
   it('is not live until a quorum of nodes hears it', async () => {
@@ -482,6 +513,20 @@ describe('a process that waits for others', () => {
 });
 
 describe('the turn of other processes', () => {
+  it('begins anew when they are told anew', async () => {
+    const { environment, waitingRoom, enter, isReady } = setUp();
+    waitingRoom.settle(['r'], 1);
+    await environment.advance(3);
+
+    waitingRoom.settle(['r'], 1);
+    const late = enter('r');
+    await environment.advance(4);
+    const whileTheyGo = isReady(late);
+    await environment.advance(1);
+
+    expect([whileTheyGo, isReady(late)]).toEqual([false, true]);
+  });
+
   it('that is over before its time takes no place from a call that comes later', async () => {
     const { environment, waitingRoom, enter, hold, handOnToTheLimit } = setUp();
     const holder = handOnToTheLimit(hold('r'));
@@ -518,6 +563,9 @@ describe('the delay before a race', () => {
 
     expect(Math.min(...delays)).toBeGreaterThan(1);
     delays.forEach((delay, index) => expect(delay).toBeLessThan(1 + 2 * (index + 2)));
+    // The same random number each time.
+    const shares = delays.map((delay, index) => (delay - 1) / (index + 2));
+    for (const share of shares) expect(share).toBeCloseTo(shares[0] ?? 0, 6);
   });
 
   it('is another one each time', async () => {
@@ -530,6 +578,22 @@ describe('the delay before a race', () => {
     const delays = await raceDelays(4, 6);
 
     expect(delays.map((delay) => delay > 1)).toEqual([true, true, true, false, false, false]);
+  });
+
+  it('counts no race that nobody else was woken for', async () => {
+    const { environment, nodes, waitingRoom, enter } = setUp();
+    const waiter = enter('r');
+    waitingRoom.listen(waiter);
+    await environment.settle();
+    const delays: number[] = [];
+
+    for (const listeners of [1, 1, 2]) {
+      for (const node of nodes) node.forgeWakeUp('r', listeners);
+      await environment.settle();
+      delays.push(waitingRoom.raceDelay(waiter));
+    }
+
+    expect(delays.map((delay) => delay > 1)).toEqual([false, false, true]);
   });
 
   it('is drawn again by who has had the lock since', async () => {

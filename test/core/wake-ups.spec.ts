@@ -105,9 +105,18 @@ describe('a wake-up of many', () => {
     }
     const atOnce = scene.node(0).count('acquire');
     await scene.environment.advance(20);
+    const afterRace = scene.node(0).count('acquire');
+    await scene.environment.advance(1_000);
 
     expect(atOnce).toBe(before);
-    expect(scene.node(0).count('acquire')).toBe(before + 1);
+    expect(afterRace).toBe(before + 1);
+    // Then it polls as before: nobody else was woken for that.
+    const times = scene
+      .node(0)
+      .calls.slice(before)
+      .map(({ at }) => at);
+    const pauses = times.slice(2).map((at, index) => at - (times[index + 1] ?? 0));
+    expect(Math.max(...pauses)).toBeLessThanOrEqual(60);
   });
 });
 
@@ -121,6 +130,10 @@ describe('a forged wake-up', () => {
     for (const node of scene.nodes) node.forgeWakeUp('r');
     await scene.environment.advance(1);
 
+    expect(scene.node(0).count('acquire')).toBe(before + 1);
+    // What a third node told then is no news either.
+    scene.node(0).forgeWakeUp('r');
+    await scene.environment.advance(1);
     expect(scene.node(0).count('acquire')).toBe(before + 1);
     expect(lock.isValid).toBe(true);
     expect(await scene.until(refused)).toBeInstanceOf(LockTakenError);
