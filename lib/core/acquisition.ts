@@ -98,7 +98,7 @@ export class Acquisition {
     const { waitingRoom } = this.#context;
     while (!waitingRoom.isTurn(this.waiter)) {
       const patience = this.#patience();
-      if (patience <= 0) {
+      if (patience === 0) {
         // Passes nobody over: one attempt, so that the error tells what the nodes say.
         if (waitingRoom.isNext(this.waiter)) return;
         throw queuedError(this.resources, this.waited());
@@ -124,9 +124,9 @@ export class Acquisition {
       if (refused === null || !isCutShort) refused = result;
       // Time heals no misconfiguration: say it now rather than after `wait`.
       const isHopeless = result.verdict === 'misconfigured';
-      if (isHopeless || this.#patience() <= 0) throw this.#refusal(refused);
+      if (isHopeless || this.#patience() === 0) throw this.#refusal(refused);
       await this.#rest(result);
-      if (this.#patience() <= 0) throw this.#refusal(refused);
+      if (this.#patience() === 0) throw this.#refusal(refused);
       timeout = Math.min(this.#fullTimeout, this.#patience());
       const tieBreaker = tieBreakerOf(refused);
       const next = await this.#attempt(0, timeout, tieBreaker);
@@ -213,7 +213,7 @@ export class Acquisition {
   }
 
   #patience(): Milliseconds {
-    return this.#deadline - this.#context.environment.now();
+    return Math.max(0, this.#deadline - this.#context.environment.now());
   }
 
   #randomOf({ min, max }: RetryDelay): Milliseconds {

@@ -2,6 +2,7 @@
 // PROTOCOL.md sections 6 and 7.
 import { describeResources, RedlockClosedError } from './errors.js';
 import { Lock } from './lock.js';
+import { TTL_MIN } from './options.js';
 import { TransientMap } from './transient-map.js';
 import { Watchdog } from './watchdog.js';
 import type { LossReason } from './errors.js';
@@ -220,7 +221,8 @@ export class Custody {
       return;
     }
     this.#endRetention(charge);
-    if (left > holding.remaining()) await holding.extend(Math.min(options.ttlMax, left));
+    const ttl = Math.min(options.ttlMax, Math.max(TTL_MIN, left));
+    if (left > holding.remaining()) await holding.extend(ttl);
     holding.abandon();
   }
 }

@@ -134,7 +134,9 @@ export interface ResolvedAcquire {
   readonly holdAtLeast: Milliseconds;
 }
 
-const TTL_MIN = 100;
+/** The shortest ttl that a node is ever asked for. Source: PROTOCOL.md section 4. */
+export const TTL_MIN: Milliseconds = 100;
+
 const RETRY_DELAY: RetryDelay = Object.freeze({ min: 20, max: 120 });
 /** The longest delay that a timer of Node takes. */
 const DELAY_MAX = 2_147_483_647;

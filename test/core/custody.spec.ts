@@ -242,6 +242,17 @@ describe('a shutdown while `holdAtLeast` keeps a resource', () => {
     expect(Math.max(...lifetimes)).toBe(5_000);
   });
 
+  it.each([910, 920, 930])('gives the nodes 100 ms at least: after %d of 1,000', async (age) => {
+    const { environment, redlock, node, until } = setScene();
+    await until(redlock.using('r', { ttl: 100, holdAtLeast: 1_000 }, () => 1));
+    await environment.advance(age);
+
+    await until(redlock.close(), 10);
+
+    const extensions = node(0).calls.filter(({ operation }) => operation === 'extend');
+    expect(new Set(extensions.map(({ request }) => request?.ttl))).toEqual(new Set([100]));
+  });
+
   it('does not extend what the keys outlive anyway', async () => {
     const { redlock, node, until } = setScene();
     await until(redlock.using('r', { ttl, holdAtLeast: 1_000 }, () => 1));
