@@ -14,6 +14,7 @@ import { currentLock, Locked, LockTakenError, RedlockService, type Lock } from '
 import {
   BehaviorSubject,
   concat,
+  defer,
   from,
   lastValueFrom,
   Observable,
@@ -50,6 +51,13 @@ class Feeds {
   observePatiently(): Observable<number> {
     this.runs += 1;
     return of(1);
+  }
+
+  /** The first subscription goes on; those after it complete. */
+  @Locked('feed', { wait: 0 })
+  async observeOnce(): Promise<Observable<number>> {
+    let subscriptions = 0;
+    return defer(() => ((subscriptions += 1) === 1 ? this.values() : of(subscriptions)));
   }
 
   @Locked('feed', { wait: 0 })
@@ -162,6 +170,7 @@ async function start() {
     feeds: module.get(Feeds),
     redlock,
     isFree: async () => (await redlock.inspect('feed')).state === 'free',
+    releases: () => nodes.reduce((sum, node) => sum + node.count('release'), 0),
     /** Waits in the queue until the lock is free. */
     freed: async () => {
       const lock = await redlock.acquire('feed', 1_000, { wait: 5_000 });
@@ -387,6 +396,19 @@ describe('a @Locked method that returns an Observable', () => {
     expect(source.values.observed).toBe(false);
   });
 
+  it('by a promise: is locked for one subscription also when another has completed', async () => {
+    const { feeds, isFree } = await start();
+    const observable = await feeds.observeOnce();
+    const { subscription } = subscribe(observable);
+
+    await lastValueFrom(observable);
+    await turn();
+    const wasFree = await isFree();
+    subscription.unsubscribe();
+
+    expect(wasFree).toBe(false);
+  });
+
   it('by a promise: is locked from the call until the last subscription has ended', async () => {
     const { feeds, isFree } = await start();
 
@@ -593,14 +615,14 @@ describe('what nobody goes on with', () => {
     ['a generator after one step', (feeds) => feeds.generate(9).next()],
     ['an iterable without any step', (feeds) => feeds.count()],
     ['an Observable without a subscriber', (feeds) => feeds.observeLater()],
-  ])('counts as held no longer when its lock is lost: %s', async (_what, call) => {
-    const { feeds, redlock, loseLock } = await start();
+  ])('counts as held no longer when its lock is lost, and is released: %s', async (_, call) => {
+    const { feeds, redlock, loseLock, releases } = await start();
     await call(feeds);
     const held = async (): Promise<number> => (await redlock.status()).held;
     expect(await held()).toBe(1);
 
     loseLock();
-    while ((await held()) > 0) await turn();
+    while ((await held()) > 0 || releases() === 0) await turn();
 
     expect(feeds.finished).toBe(feeds.runs);
   });
