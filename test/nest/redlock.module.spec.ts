@@ -202,8 +202,8 @@ describe('RedlockModule given bad input', () => {
     ],
     [
       'a status that is no error',
-      () => RedlockModule.forRoot(undefined, { httpStatus: { taken: 200 } }),
-      /httpStatus\.taken .*got 200/,
+      () => RedlockModule.forRoot(undefined, { httpStatus: { taken: 399 } }),
+      /httpStatus\.taken .*got 399/,
     ],
     [
       'a status beyond all errors',
