@@ -42,8 +42,8 @@ export class RedisLink implements ConnectionListener {
   /** How often it was looked after the server since its last answer, and when for the last time. */
   #looksInVain = 0;
   #lookedAt: Milliseconds = 0;
-  // What silence is measured by: timers run before sockets are read, so that a pause of this
-  // process would else be the server's. A look that is late counts as one that came on time.
+  // What silence is measured by: by the clock, a pause of this process or of its machine would be
+  // the server's silence. A look that is late counts as one that came on time.
   #listened: Milliseconds = 0;
 
   constructor(settings: LinkSettings) {
