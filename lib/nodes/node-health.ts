@@ -109,7 +109,7 @@ export class NodeHealth {
       this.#quarantineTimer = null;
       const left = this.#quarantinedUntil - this.environment.now();
       if (left > 0) this.#awaitQuarantineEnd(left);
-      else this.#tell('Its votes count.', false);
+      else if (this.#state === 'up') this.#tell('Its votes count.', false);
     };
     this.#quarantineTimer = this.environment.startTimer(remaining, onEnd, false);
   }

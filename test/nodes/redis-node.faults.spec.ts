@@ -1022,6 +1022,19 @@ describe('a server that forgets (quarantine)', () => {
     await log.until(({ message }) => BEGUN.test(message), length);
   });
 
+  it('is not said to count when it is gone by then', async () => {
+    const server = await startServer();
+    const { log, node } = await startNode(server.url, { quarantine: true, ttlMax: 1_000 });
+    await log.until(({ message }) => BEGUN.test(message));
+
+    await server.stop();
+    await log.untilState('down');
+    await eventually(() => node.status().quarantineRemaining === 0);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+
+    expect(log.messages).not.toContain(OVER);
+  });
+
   it('is quarantined after an empty restart, from the moment it is seen', async () => {
     const server = await startServer();
     const { log } = await startNode(server.url, SHORT);
