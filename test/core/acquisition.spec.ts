@@ -380,36 +380,21 @@ describe('nodes that go down while a call waits', () => {
 });
 
 describe('a split vote', () => {
-  it('is followed by an attempt at the first live node, which asks no other when it is taken', async () => {
+  it.each([
+    ['first live node, which asks no other when it is taken', [1, 2], [1, 2, 1, 1]],
+    ['first live node, and at all when it grants again', [2, 3], [2, 2, 2, 2]],
+  ])('is followed by an attempt at the %s', async (_, taken, counts) => {
     const { environment, redlock, nodes, node, until } = setScene({ nodes: 4 });
     node(0).refuse();
-    for (const taken of [node(1), node(2)]) {
-      taken.occupy('r', 60_000);
-      taken.delay({ answer: 1 });
+    for (const index of taken) {
+      node(index).occupy('r', 60_000);
+      node(index).delay({ answer: 1 });
     }
     const call = reasonOf(redlock.acquire('r', ttl, { retryDelay: { min: 100, max: 100 } }));
+
     await environment.advance(10);
 
-    const counts = nodes.map((each) => each.count('acquire'));
-
-    expect(counts).toEqual([1, 2, 1, 1]);
-    void redlock.close();
-    await until(call);
-  });
-
-  it('is followed by an attempt at all nodes where the first live one grants again', async () => {
-    const { environment, redlock, nodes, node, until } = setScene({ nodes: 4 });
-    node(0).refuse();
-    for (const taken of [node(2), node(3)]) {
-      taken.occupy('r', 60_000);
-      taken.delay({ answer: 1 });
-    }
-    const call = reasonOf(redlock.acquire('r', ttl, { retryDelay: { min: 100, max: 100 } }));
-    await environment.advance(10);
-
-    const counts = nodes.map((each) => each.count('acquire'));
-
-    expect(counts).toEqual([2, 2, 2, 2]);
+    expect(nodes.map((each) => each.count('acquire'))).toEqual(counts);
     void redlock.close();
     await until(call);
   });

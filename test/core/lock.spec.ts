@@ -5,9 +5,7 @@ import { describe, expect, it, jest } from '@jest/globals';
 import { LockLostError } from '../../lib/core/errors.js';
 import { Redlock } from '../../lib/core/redlock.js';
 import { expectInstance, reasonOf, setScene } from './scene.js';
-import { collectGarbage } from '../support/collect-garbage.js';
-import { eventually } from '../support/node-harness.js';
-import type { Lock } from '../../lib/core/lock.js';
+import { untilCollected } from '../support/collect-garbage.js';
 import type { SimulatedEnvironment } from '../support/simulated-environment.js';
 
 const ttl = 10_000;
@@ -90,47 +88,22 @@ describe('a release', () => {
 });
 
 describe('a lock that was released', () => {
-  it('is not kept in memory by a node that still owes its answers', async () => {
+  it('is not kept in memory by a node that owes answers, nor what its caller gave', async () => {
     const { environment, node, otherProcess, until } = setScene();
     const redlock = otherProcess();
     node(2).hang();
-    const come = async (): Promise<WeakRef<Lock>> => {
-      const lock = await until(redlock.acquire('r', ttl));
-      await until(lock.release());
-      return new WeakRef(lock);
-    };
-
-    const left = await come();
-    await environment.advance(1_000);
-    await eventually(() => {
-      collectGarbage();
-      return left.deref() === undefined;
-    });
-
-    expect(node(2).count('release')).toBe(1);
-  });
-});
-
-describe('a call that has its lock', () => {
-  it('is not kept in memory by a node that still owes its answers', async () => {
-    const { environment, node, otherProcess, until } = setScene();
-    const redlock = otherProcess();
-    node(2).hang();
-    const come = async (): Promise<WeakRef<AbortSignal>> => {
+    const come = async (): Promise<WeakRef<object>[]> => {
       const { signal } = new AbortController();
       const lock = await until(redlock.acquire('r', ttl, { signal }));
       await until(lock.release());
-      return new WeakRef(signal);
+      return [new WeakRef(lock), new WeakRef(signal)];
     };
 
     const left = await come();
     await environment.advance(1_000);
-    await eventually(() => {
-      collectGarbage();
-      return left.deref() === undefined;
-    });
+    await Promise.all(left.map(untilCollected));
 
-    expect(node(2).count('acquire')).toBe(1);
+    expect([node(2).count('acquire'), node(2).count('release')]).toEqual([1, 1]);
   });
 });
 

@@ -2,8 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals
 
 import { LockLostError, LockTakenError, RedlockClosedError } from '../../lib/core/errors.js';
 import { Redlock } from '../../lib/core/redlock.js';
-import { collectGarbage } from '../support/collect-garbage.js';
-import { eventually } from '../support/node-harness.js';
+import { untilCollected } from '../support/collect-garbage.js';
 import { deferred, expectInstance, reasonOf, setScene } from './scene.js';
 import type { Lock } from '../../lib/core/lock.js';
 
@@ -373,10 +372,7 @@ describe('holdAtLeast', () => {
     const left = await come();
     await environment.advance(100);
 
-    await eventually(() => {
-      collectGarbage();
-      return left.deref() === undefined;
-    });
+    await untilCollected(left);
   });
 
   it('keeps no process alive', async () => {

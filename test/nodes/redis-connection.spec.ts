@@ -7,8 +7,7 @@ import { systemEnvironment } from '../../lib/core/environment.js';
 import { encodeCommand } from '../../lib/nodes/redis-command.js';
 import { RedisConnection, type OnReply } from '../../lib/nodes/redis-connection.js';
 import { afterTest } from '../support/after-test.js';
-import { collectGarbage } from '../support/collect-garbage.js';
-import { eventually } from '../support/node-harness.js';
+import { untilCollected } from '../support/collect-garbage.js';
 import { connect, server } from '../support/redis-of-spec.js';
 
 /** Over a client that is connected. */
@@ -97,10 +96,7 @@ describe('a command that was answered', () => {
 
     const [reply, asker] = ask(connection);
     expect(await reply).toBe('PONG');
-    await eventually(() => {
-      collectGarbage();
-      return asker.deref() === undefined;
-    });
+    await untilCollected(asker);
 
     expect(written.mock.calls).toHaveLength(1);
   });
