@@ -37,8 +37,8 @@ export interface Environment {
 
 // Captured at load: fake timers or a replaced Date in an application's tests must not move
 // the clocks that a lock's validity is measured by, nor hold back what is sent and answered.
-const { performance, setTimeout, clearTimeout, Date, queueMicrotask } = globalThis;
-const { setImmediate, clearImmediate } = globalThis;
+const { performance, Date, queueMicrotask } = globalThis;
+const { setTimeout, clearTimeout, setImmediate, clearImmediate } = globalThis;
 const monotonicNow = performance.now.bind(performance);
 const wallNow = Date.now.bind(Date);
 

@@ -110,7 +110,7 @@ export function holdWhileIterated(
     const ended = (async () => run((steps) => steps.return?.()))();
     void ended.then(hold.settle, hold.settle);
   };
-  const step = async (take: (steps: Steps) => Step, end: () => Promise<void>): Step => {
+  const step = async (take: (steps: Steps) => Step, givesUp = false): Step => {
     if (isOver) return take(nothing());
     pending += 1;
     try {
@@ -118,29 +118,28 @@ export function holdWhileIterated(
       isOver ||= result.done === true;
       return result;
     } catch (error) {
-      isOver = true;
-      end = hold.settle;
+      isOver = givesUp = true;
       throw error;
     } finally {
       pending -= 1;
       // Not awaited: a step that hangs must not keep the LockLostError from the consumer.
-      if (end === hold.settle && !hold.lock.isValid) abandon();
+      if (givesUp && !hold.lock.isValid) abandon();
       // Another step under way may still be at work: then the last one ends the hold.
-      else if (isOver && pending === 0) await end();
+      else if (isOver && pending === 0) await (givesUp ? hold.settle() : hold.end());
     }
   };
   // Who takes no step, or no further one, does not come back to learn of the loss.
   onAbort(hold.lock.signal, abandon);
   const steps = {
-    next: (...value: [] | [unknown]) => step((from) => from.next(...value), hold.end),
+    next: (...value: [] | [unknown]) => step((from) => from.next(...value)),
     return: (value: unknown) =>
-      step(async (from) => (await from.return?.(value)) ?? { done: true, value }, hold.settle),
+      step(async (from) => (await from.return?.(value)) ?? { done: true, value }, true),
     throw: (error: unknown) =>
       step(async (from) => {
         if (from.throw !== undefined) return from.throw(error);
         await from.return?.();
         throw error;
-      }, hold.end),
+      }),
     [Symbol.asyncIterator]: () => steps,
   };
   return steps as AsyncGenerator<unknown, unknown>;

@@ -111,18 +111,26 @@ describe('the watchdog', () => {
     expect(environment.pendingTimers).toBe(1);
   });
 
-  it('sleeps until the earliest of those that are left, in whatever order they came', async () => {
-    const { environment, watchdog } = setUp();
-    const [first, second, third] = [watched(), watched(), watched()];
-    watchdog.watch(first, 1_100);
-    watchdog.watch(second, 1_300);
-    watchdog.watch(third, 5_000);
+  it.each([
+    [1_100, 1_300, 5_000],
+    [5_000, 1_300, 1_100],
+  ])(
+    'sleeps until the earliest of those that are left, however they came: %d, %d, %d',
+    async (...dates) => {
+      const { environment, watchdog } = setUp();
+      const all = dates.map((dueAt) => {
+        const one = watched();
+        watchdog.watch(one, dueAt);
+        return one.onDue;
+      });
 
-    await environment.advance(301);
+      await environment.advance(301);
 
-    expect(second.onDue).toHaveBeenCalledTimes(1);
-    expect(third.onDue).not.toHaveBeenCalled();
-  });
+      expect(all.map(({ mock }) => mock.calls.length)).toEqual(
+        dates.map((dueAt) => Number(dueAt < 5_000)),
+      );
+    },
+  );
 
   it('goes on with the others when its next one was withdrawn', async () => {
     const { environment, watchdog } = setUp();
