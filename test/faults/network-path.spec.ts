@@ -3,7 +3,7 @@ import { connect, createServer, type AddressInfo, type Server, type Socket } fro
 
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 
-import { eventually } from '../support/node-harness.js';
+import { eventually } from '../support/eventually.js';
 import { NetworkPath } from './network-path.js';
 
 describe('a network path', () => {

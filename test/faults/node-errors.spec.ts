@@ -9,9 +9,9 @@ import { Redis } from 'ioredis';
 
 import type { RedlockOptions } from '../../lib/core/options.js';
 import { afterTest } from '../support/after-test.js';
+import { eventually } from '../support/eventually.js';
 import {
   acquire,
-  eventually,
   extend,
   inspect,
   release,

@@ -10,7 +10,7 @@ import { LockTakenError } from 'nestjs-locked';
 import { afterTest } from '../support/after-test.js';
 import { compile } from '../support/compile.js';
 import { duration } from '../support/duration.js';
-import { eventually } from '../support/node-harness.js';
+import { eventually } from '../support/eventually.js';
 import {
   locksOn,
   startApplication,

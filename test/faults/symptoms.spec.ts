@@ -14,7 +14,7 @@ import {
 
 import { afterTest } from '../support/after-test.js';
 import { duration } from '../support/duration.js';
-import { eventually } from '../support/node-harness.js';
+import { eventually } from '../support/eventually.js';
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.js';
 import {
   locksOn,

@@ -2,15 +2,8 @@ import { describe, expect, it } from '@jest/globals';
 import { systemEnvironment, type Environment } from '../../lib/core/environment.js';
 import { ExpiringMap } from '../../lib/nodes/expiring-map.js';
 import { MemoryNode } from '../../lib/nodes/memory-node.js';
-import {
-  acquire,
-  eventually,
-  inspect,
-  listen,
-  release,
-  requestFor,
-  worldOf,
-} from '../support/node-harness.js';
+import { eventually } from '../support/eventually.js';
+import { acquire, inspect, listen, release, requestFor, worldOf } from '../support/node-harness.js';
 import { describeLockNode } from './lock-node.contract.js';
 
 /** Two clocks that go only where they are told. */

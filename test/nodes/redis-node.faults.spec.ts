@@ -9,9 +9,9 @@ import type { RedlockOptions } from '../../lib/core/options.js';
 import type { NodeInput } from '../../lib/nodes/node-inputs.js';
 import { afterTest } from '../support/after-test.js';
 import { collectGarbage } from '../support/collect-garbage.js';
+import { eventually } from '../support/eventually.js';
 import {
   acquire,
-  eventually,
   extend,
   inspect,
   release,

@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import type { LockNode } from '../../lib/core/lock-node.js';
+import { eventually } from '../support/eventually.js';
 import {
   acquire,
-  eventually,
   release,
   requestFor,
   testNodes,

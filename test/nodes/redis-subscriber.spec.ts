@@ -7,7 +7,7 @@ import { systemEnvironment } from '../../lib/core/environment.js';
 import { RedisSubscriber } from '../../lib/nodes/redis-subscriber.js';
 import { targetOfUrl } from '../../lib/nodes/redis-target.js';
 import { afterTest } from '../support/after-test.js';
-import { eventually } from '../support/node-harness.js';
+import { eventually } from '../support/eventually.js';
 import { client, server } from '../support/redis-of-spec.js';
 import { startRedisServer } from '../support/redis-servers.js';
 import { callsOn } from '../support/server-info.js';

@@ -15,7 +15,8 @@ import { resolveOptions, type RedlockOptions } from '../../lib/core/options.js';
 import { Redlock } from '../../lib/core/redlock.js';
 import { createNodes, type NodeInput, type NodeSet } from '../../lib/nodes/node-inputs.js';
 import { FaultyNode } from '../../lib/testing/faulty-node.js';
-import { eventually, testNodes } from '../support/node-harness.js';
+import { eventually } from '../support/eventually.js';
+import { testNodes } from '../support/node-harness.js';
 import { client, server } from '../support/redis-of-spec.js';
 import { startRedisServer } from '../support/redis-servers.js';
 

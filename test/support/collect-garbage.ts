@@ -2,7 +2,7 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 
-import { eventually } from './node-harness.js';
+import { eventually } from './eventually.js';
 
 setFlagsFromString('--expose-gc');
 

@@ -7,7 +7,7 @@ import axe from 'axe-core';
 import { chromium, type Browser, type BrowserContextOptions, type Page } from 'playwright-core';
 
 import { BoundProcess } from '../../sample-app/infrastructure/bound-process.js';
-import { eventually } from './node-harness.js';
+import { eventually } from './eventually.js';
 
 const ROOT = join(import.meta.dirname, '../..');
 
