@@ -65,7 +65,10 @@ export interface RoundMessage {
   readonly isGranted: boolean;
 }
 
-/** Published on `nestjs-locked:node` for each change of a node. */
+/**
+ * Published on `nestjs-locked:node` for each change of a node. Where one is suspended and resumes
+ * over and over, once a minute.
+ */
 export interface NodeMessage {
   readonly redlock: string;
   readonly status: NodeStatus;

@@ -4,7 +4,10 @@ import type { RedlockObserver } from '../core/observer.js';
 import type { Microseconds, Milliseconds } from '../core/units.js';
 import { unsentOutcome } from './redis-outcomes.js';
 
-/** How a node is: what `status()` says, and what its observer is told, once per change. */
+/**
+ * How a node is: what `status()` says, and what its observer is told, once per change. Of one that
+ * is suspended and resumes over and over, the observer is told once a minute.
+ */
 export class NodeHealth {
   /** Resolves when the node is up, or known not to be, for the first time. */
   readonly firstOutcome: Promise<void>;
@@ -15,6 +18,8 @@ export class NodeHealth {
   #clockOffset: Milliseconds | null = null;
   #quarantinedUntil: Milliseconds;
   #quarantineTimer: TimerHandle = null;
+  #suspensionToldAt: Milliseconds = -Infinity;
+  #suspensionsUntold = 0;
 
   constructor(
     private readonly name: string,
@@ -59,9 +64,18 @@ export class NodeHealth {
 
   /** Connected but silent: for how long it has been, and what it owes, is for the message. */
   suspended(silence: Milliseconds, backlog: number): void {
-    const unanswered = `commands unanswered: ${backlog}`;
-    const message = `Suspended: silent for ${silence} ms, ${unanswered}.`;
-    if (this.#state === 'up') this.#change('suspended', message, this.#findings);
+    if (this.#state !== 'up') return;
+    let message = `Suspended: silent for ${silence} ms, commands unanswered: ${backlog}.`;
+    const now = this.environment.now();
+    if (now - this.#suspensionToldAt < RETELL) {
+      this.#suspensionsUntold += 1;
+    } else {
+      if (this.#suspensionsUntold > 0)
+        message += ` It was so ${this.#suspensionsUntold} times since this was told.`;
+      this.#suspensionToldAt = now;
+      this.#suspensionsUntold = 0;
+    }
+    this.#change('suspended', message, this.#findings);
   }
 
   /** It answers again, as it was before. */
@@ -116,11 +130,14 @@ export class NodeHealth {
 
   #change(state: NodeStatus['state'], message: string, findings: readonly string[]): void {
     // Another reason for being down is no news: each attempt to connect may fail in its own way.
+    const wasSuspended = this.#state === 'suspended';
+    const isFlapping = state === 'suspended' || (state === 'up' && wasSuspended);
     const isNews = state !== this.#state || findings.join() !== this.#findings.join();
     this.#state = state;
     this.#message = message;
     this.#findings = findings;
     this.#onFirstOutcome();
+    if (isFlapping && this.#suspensionsUntold > 0) return;
     if (isNews) this.#tell(message, state !== 'up' || findings.length > 0);
   }
 
@@ -131,3 +148,9 @@ export class NodeHealth {
     inMicrotask(() => this.observer.nodeChanged(status, message, isTrouble));
   }
 }
+
+/**
+ * How soon an observer is told of another suspension. A node that is farther away than a vote is
+ * waited for has one with each call; one that stays silent is disconnected long before, and told.
+ */
+const RETELL: Milliseconds = 60_000;
