@@ -75,5 +75,5 @@ export function nameResources(
 }
 
 function isContextResource(resource: LockedResource): resource is ContextResource {
-  return typeof resource === 'object' && contextResource in resource;
+  return contextResource in Object(resource);
 }

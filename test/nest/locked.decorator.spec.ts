@@ -647,6 +647,7 @@ describe('@Locked on what cannot be locked', () => {
     ['no resources', () => Locked([]), /got an empty array/],
     ['a resource that is a number', () => Locked(7 as unknown as string), /got 7/],
     ['a missing resource', () => Locked(undefined as unknown as string), /got undefined/],
+    ['a resource that is null', () => Locked(null as unknown as string), /got null/],
     ['a reserved resource', () => Locked('redlock:x'), /redlock:/],
     ['ttl 0', () => Locked('a', 0), /ttl .*got 0/],
     ['ttl -1', () => Locked('a', -1), /ttl .*got -1/],
