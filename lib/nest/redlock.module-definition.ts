@@ -33,7 +33,8 @@ export interface RedlockDomainOptions {
    */
   readonly name?: string;
   /**
-   * Whether all modules see it. With false, `@Locked` works only where the module is imported.
+   * Whether all modules see it. With false, `@Locked` works only where the module is imported: as
+   * one constant that all of them import, for each `forRoot` is a registration of its own.
    * @default true – a lock that one module forgets to take protects nothing
    */
   readonly isGlobal?: boolean;
@@ -136,13 +137,19 @@ export function createRegistration(options: RedlockFactoryOptions): Registration
         'this process only',
     );
   }
-  checkBoolean('interceptor', interceptor);
+  const resolved = resolveOptions(core, nodes?.length ?? 1);
+  // The compiler lets a factory return more than there is, and a misspelt keyPrefix or ttlMax would
+  // silently make another world.
+  for (const key in core) {
+    if (key in resolved || key in resolved.world) continue;
+    throw new TypeError(`Expected ${key} to be an option`);
+  }
   return Object.freeze({
     nodes,
     core,
-    resolved: resolveOptions(core, nodes?.length ?? 1),
+    resolved,
     isReentrant: checkBoolean('reentrant', reentrant),
-    hasInterceptor: interceptor,
+    hasInterceptor: checkBoolean('interceptor', interceptor),
     httpStatus: resolveHttpStatus(httpStatus),
     environment: checkEnvironment(environment),
   });

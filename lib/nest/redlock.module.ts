@@ -110,7 +110,7 @@ function describeModule(
       useFactory: createInterceptor,
     },
   ];
-  const exports = [...new Set([service, token]), httpStatusToken];
+  const exports = [service, token, httpStatusToken];
   return { module: RedlockModule, global: isGlobal, providers, exports };
 }
 

@@ -229,6 +229,13 @@ describe('RedlockModule given bad input', () => {
     ['nothing', undefined, /options to be an object, got undefined/],
     ['a URL alone', 'redis://u:secret@a', /options to be an object, got a string/],
     ['nodes that are a URL', { nodes: 'redis://u:secret@a' }, /nodes to be an array, got a string/],
+    // The compiler checks what a factory returns for what is missing, not for what is too much.
+    [
+      'an option that is none',
+      { nodes: threeNodes(), ttlmax: 60_000 },
+      /Expected ttlmax to be an option/,
+    ],
+    ['a name', { name: 'billing' }, /Expected name to be an option/],
     ['a URL of another scheme', { nodes: ['http://a'] }, /nodes\[0\]/],
     ['the same node twice', { nodes: twice(new MemoryNode()) }, /distinct/],
   ])('%s from a factory ends the start', async (_name, options, message) => {
