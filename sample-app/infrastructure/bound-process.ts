@@ -28,6 +28,10 @@ export class BoundProcess {
     return this.#child.pid;
   }
 
+  get hasEnded(): boolean {
+    return this.#child.exitCode !== null || this.#child.signalCode !== null;
+  }
+
   /** Resolves with the match once a line of its output matches; rejects when it ends before. */
   async line(pattern: RegExp): Promise<RegExpExecArray> {
     return new Promise((resolve, reject) => {
@@ -56,7 +60,7 @@ export class BoundProcess {
 
   /** Ends it and resolves when it is gone; at once when it is gone already. */
   async end(signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
-    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    if (this.hasEnded) return;
     const exited = once(this.#child, 'exit');
     this.#child.kill(signal);
     await exited;

@@ -29,6 +29,10 @@ export class RedisServer {
     }
   }
 
+  get hasEnded(): boolean {
+    return this.#process.hasEnded;
+  }
+
   /** Stops it without closing its connections: it accepts, and answers nothing. */
   freeze(): void {
     this.#process.freeze();

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 
+import { eventually } from '../../test/support/eventually.js';
 import { ThrowawayNode } from './throwaway-node.js';
 
 describe('ThrowawayNode', () => {
@@ -53,6 +54,19 @@ describe('ThrowawayNode', () => {
 
     await closed;
     expect(node.state).toBe('killed');
+  });
+
+  it('is killed too when somebody else ends its server, and can be restarted', async () => {
+    const closed = new Promise((resolve) => client.once('close', resolve));
+    const [, pid] = /process_id:(\d+)/.exec(await client.info('server')) ?? [];
+
+    process.kill(Number(pid), 'SIGKILL');
+    await closed;
+    await eventually(() => node.state === 'killed');
+    await node.restart();
+
+    expect(node.state).toBe('running');
+    expect(await ask(node.url)).toBeNull();
   });
 
   it('answers late by its delay, in order, and at once again without it', async () => {

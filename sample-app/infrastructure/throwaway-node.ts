@@ -3,12 +3,12 @@ import type { Milliseconds } from 'nestjs-locked';
 import { DelayedLink } from './delayed-link.js';
 import { RedisServer } from './redis-server.js';
 
-/** What has been done to a node's process. */
+/** What has been done to a node's process; `killed` by whomever. */
 export type ProcessState = 'running' | 'frozen' | 'killed';
 
 /** A lock node of our own that may be broken: a throwaway server, reached over a link. */
 export class ThrowawayNode {
-  #state: ProcessState = 'running';
+  #isFrozen = false;
 
   private constructor(
     private readonly server: RedisServer,
@@ -26,7 +26,8 @@ export class ThrowawayNode {
   }
 
   get state(): ProcessState {
-    return this.#state;
+    if (this.server.hasEnded) return 'killed';
+    return this.#isFrozen ? 'frozen' : 'running';
   }
 
   /** How much later than they could its answers come, in ms. */
@@ -40,28 +41,26 @@ export class ThrowawayNode {
 
   /** It accepts, and answers nothing. Does nothing to one that does not run. */
   freeze(): void {
-    if (this.#state !== 'running') return;
+    if (this.state !== 'running') return;
     this.server.freeze();
-    this.#state = 'frozen';
+    this.#isFrozen = true;
   }
 
   /** Lets it go on. Does nothing to one that is not frozen. */
   thaw(): void {
-    if (this.#state !== 'frozen') return;
+    if (this.state !== 'frozen') return;
     this.server.thaw();
-    this.#state = 'running';
+    this.#isFrozen = false;
   }
 
   /** Ends it as a crash does. */
   async kill(): Promise<void> {
-    this.#state = 'killed';
     await this.server.kill();
   }
 
   /** Starts an empty server in its place: it has forgotten all of its locks. */
   async restart(): Promise<void> {
-    await this.kill();
     await this.server.restart();
-    this.#state = 'running';
+    this.#isFrozen = false;
   }
 }
