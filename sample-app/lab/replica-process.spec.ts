@@ -27,18 +27,10 @@ describe('ReplicaProcess', () => {
   });
 
   it('ends when the process that started it is killed', async () => {
-    const module = join(folder, 'sample-app/lab/replica-process.js');
-    const options = { nodes: [server.url], storeUrl: server.url, number: 1 };
-    const script = `
-      import { ReplicaProcess } from ${JSON.stringify(module)};
-      const options = { ...${JSON.stringify(options)}, onNews: () => undefined };
-      await new ReplicaProcess(options).whenReady();
+    const parent = startParent(`
+      await new ReplicaProcess({ ...options, onNews: () => undefined }).whenReady();
       console.log('ready');
-    `;
-    writeFileSync(join(folder, 'parent.js'), script);
-    const parent = spawn(process.execPath, [join(folder, 'parent.js')], {
-      stdio: ['ignore', 'pipe', 'inherit'],
-    });
+    `);
     await once(parent.stdout, 'data');
     expect(await lockConnections(client)).toBe(1);
 
@@ -47,6 +39,47 @@ describe('ReplicaProcess', () => {
     // By its connection, as nobody tells the end of a process that is not a child.
     while ((await lockConnections(client)) > 0);
   });
+
+  it('that is killed serves nobody any more, and its visitors have left', async () => {
+    await client.hset('sample-app-store:values', 'sale', 10);
+    const parent = startParent(`
+      const visits = new Map();
+      const onNews = (news) => news.visits.forEach((visit) => visits.set(visit.id, visit));
+      const replica = new ReplicaProcess({ ...options, onNews });
+      await replica.whenReady();
+      const sell = (counter) => replica.sell({ counter, section: 60_000, isLocked: false });
+      const begun = sell(0);
+      while (![...visits.values()].some(({ enteredAt }) => enteredAt !== null)) await sleep(10);
+      process.kill(replica.pid, 'SIGKILL');
+      // It is dead by then, and we have not heard of it.
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 300);
+      const outcomes = await Promise.all([begun, sell(1), sell(2), sell(3)]);
+      await sleep(100);
+      const inside = [...visits.values()].filter(({ leftAt }) => leftAt === null).length;
+      console.log(JSON.stringify({ outcomes, inside, visits: visits.size }));
+    `);
+    const [told] = (await once(parent.stdout, 'data')) as [Buffer];
+
+    expect(JSON.parse(String(told))).toEqual({
+      outcomes: ['failed', 'failed', 'failed', 'failed'],
+      inside: 0,
+      visits: 1,
+    });
+  });
+
+  function startParent(script: string) {
+    const module = join(folder, 'sample-app/lab/replica-process.js');
+    const options = { nodes: [server.url], storeUrl: server.url, number: 1 };
+    const head = `
+      import { setTimeout as sleep } from 'node:timers/promises';
+      import { ReplicaProcess } from ${JSON.stringify(module)};
+      const options = ${JSON.stringify(options)};
+    `;
+    writeFileSync(join(folder, 'parent.js'), head + script);
+    return spawn(process.execPath, [join(folder, 'parent.js')], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+  }
 });
 
 async function lockConnections(client: Redis): Promise<number> {

@@ -2,7 +2,8 @@ import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 
-import type { VisitOutcome } from './messages.js';
+import { now } from './clock.js';
+import type { Visit, VisitOutcome } from './messages.js';
 import type { ReplicaMessage, ReplicaNews, SellRequest } from './replica-messages.js';
 
 export interface ReplicaOptions {
@@ -17,9 +18,13 @@ export interface ReplicaOptions {
 export class ReplicaProcess {
   readonly #child: ChildProcess;
   readonly #answers = new Map<number, (outcome: VisitOutcome) => void>();
+  /** By id: those who have come, and not left. */
+  readonly #visits = new Map<string, Visit>();
+  readonly #onNews: (news: ReplicaNews) => void;
   readonly #isReady: Promise<void>;
 
   constructor({ nodes, storeUrl, number, onNews }: ReplicaOptions) {
+    this.#onNews = onNews;
     const main = fileURLToPath(new URL('replica.js', import.meta.url));
     this.#child = fork(main, {
       // Not as arguments, which everybody on the machine can read: URLs may hold passwords.
@@ -36,15 +41,22 @@ export class ReplicaProcess {
     this.#isReady = new Promise((resolve, reject) => {
       this.#child.on('message', (message: ReplicaMessage) => {
         if (message.type === 'ready') resolve();
-        else if (message.type === 'news') onNews(message);
+        else if (message.type === 'news') this.#tell(message);
         else this.#answer(message.counter, message.outcome);
       });
-      this.#child.once('error', reject);
+      // Each of the requests that are sent before its end is known has an error of its own.
+      this.#child.on('error', reject);
       this.#child.once('exit', () => {
         reject(new Error(`Replica ${number} has ended`));
         for (const counter of this.#answers.keys()) this.#answer(counter, 'failed');
       });
+      // After its last news.
+      this.#child.once('disconnect', () => this.#seeOut());
     });
+  }
+
+  get pid(): number | undefined {
+    return this.#child.pid;
   }
 
   get hasEnded(): boolean {
@@ -71,6 +83,21 @@ export class ReplicaProcess {
     const exited = once(this.#child, 'exit');
     this.#child.disconnect();
     await exited;
+  }
+
+  #tell(news: ReplicaNews): void {
+    for (const visit of news.visits) {
+      if (visit.leftAt === null) this.#visits.set(visit.id, visit);
+      else this.#visits.delete(visit.id);
+    }
+    this.#onNews(news);
+  }
+
+  /** Else who was inside when it ended would be so for ever, beside all who come later. */
+  #seeOut(): void {
+    const end = { leftAt: now(), outcome: 'failed' } as const;
+    const visits = [...this.#visits.values()].map((visit) => ({ ...visit, ...end }));
+    this.#tell({ visits, log: [], traffic: [] });
   }
 
   #answer(counter: number, outcome: VisitOutcome): void {
