@@ -106,6 +106,19 @@ describe('FaultyNode', () => {
     await next?.release();
   });
 
+  it('is slow by a short delay, and as one that hangs by one beyond the node timeout', async () => {
+    const node = new FaultyNode();
+    const redlock = await lockOver(node, { nodeTimeout: 250 });
+
+    node.delay(20);
+    const slow = await redlock.acquire('a', 1_000, { wait: 0 });
+    await slow.release();
+    node.delay(500);
+    const error = await rejection(redlock.acquire('a', 1_000, { wait: 0 }));
+
+    expect(error).toMatchObject({ code: 'NO_QUORUM', votes: [{ vote: 'none' }] });
+  });
+
   it('delays requests and answers by the environment, until it is healed', async () => {
     const environment = new SimulatedEnvironment();
     const inside = new MemoryNode({ environment });
