@@ -6,8 +6,8 @@ export interface NodeVote {
   /** The node's name: scheme, host, port and database, without credentials. */
   readonly node: string;
   /**
-   * `none`: the round was decided before this node had answered. `revoked`: an extension found
-   * that the node had lost a key, or that it was another's.
+   * `none`: this node had not answered yet when the round was decided, or its time was over.
+   * `revoked`: an extension found that the node had lost a key, or that it was another's.
    */
   readonly vote: Vote | 'revoked' | 'none';
   /** The node's reason, for people; empty where the vote says it all. */
