@@ -55,6 +55,7 @@ function Form({ hasLock }: { readonly hasLock: boolean }) {
             name="resource"
             required
             pattern="[\w:\-]{1,100}"
+            title="At most 100 letters, digits, _, : and -"
             value={resource.value}
             onInput={(event) => (resource.value = event.currentTarget.value)}
           />
