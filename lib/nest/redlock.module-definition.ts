@@ -142,7 +142,7 @@ export function createRegistration(options: RedlockFactoryOptions): Registration
   // silently make another world.
   for (const key in core) {
     if (key in resolved || key in resolved.world) continue;
-    throw new TypeError(`Expected ${key} to be an option`);
+    throw new TypeError(`Expected options as in RedlockFactoryOptions, got ${describe(key)}`);
   }
   return Object.freeze({
     nodes,

@@ -1,5 +1,6 @@
 import {
   Module,
+  type BeforeApplicationShutdown,
   type DynamicModule,
   type NestInterceptor,
   type OnApplicationShutdown,
@@ -24,6 +25,7 @@ import {
 import { RedlockService } from './redlock.service.js';
 import { defaultDomain, getRedlockToken, runtimeToken } from './redlock.tokens.js';
 import { createObserver, redlockLogger } from './telemetry.js';
+import type { Environment, TimerHandle } from '../core/environment.js';
 import type { Milliseconds } from '../core/units.js';
 
 /**
@@ -32,8 +34,8 @@ import type { Milliseconds } from '../core/units.js';
  * At start it waits up to 2 s for the nodes: a mistake in the configuration ends the start, nodes
  * that are merely down do not. At `app.close()`, and with `enableShutdownHooks()` at a signal, new
  * acquisitions are refused, running bodies get `shutdownTimeout` and, their signals aborted, a
- * second more, locks are released, and the connections that were made here are closed. That is in
- * `onApplicationShutdown`, after the servers have drained.
+ * second more, locks are released, and the connections that were made here are closed. That begins
+ * when the servers have drained, and at the latest `shutdownTimeout` after they began to.
  * @example
  * ```ts
  * @Module({
@@ -125,25 +127,29 @@ function createInterceptor(
 }
 
 /** A lock domain at work, from the start of the application to its shutdown. */
-export class LockRuntime implements OnApplicationShutdown {
+export class LockRuntime implements BeforeApplicationShutdown, OnApplicationShutdown {
   readonly redlock: Redlock;
   readonly isReentrant: boolean;
   readonly #nodes: NodeSet;
+  readonly #environment: Environment;
+  #shutdownTimer: TimerHandle = null;
   #tellClosed: (() => void) | undefined;
   /** Resolves when the application has shut down and its locks have ended. */
   readonly closed = new Promise<void>((resolve) => (this.#tellClosed = resolve));
 
-  constructor(redlock: Redlock, nodes: NodeSet, isReentrant: boolean) {
+  constructor(redlock: Redlock, nodes: NodeSet, { environment, isReentrant }: Registration) {
     this.redlock = redlock;
     this.#nodes = nodes;
+    this.#environment = environment;
     this.isReentrant = isReentrant;
   }
 
   static async start(
     name: string,
-    { nodes: inputs, core, resolved, isReentrant, environment }: Registration,
+    registration: Registration,
     modules: ModulesContainer,
   ): Promise<LockRuntime> {
+    const { nodes: inputs, core, resolved, environment } = registration;
     assertRegisteredOnce(name, modules);
     if (inputs === undefined) tellOfMemory(name);
     warnOfEvenCount(name, inputs?.length ?? 1);
@@ -151,14 +157,22 @@ export class LockRuntime implements OnApplicationShutdown {
     const nodes = createNodes(inputs, resolved, ports);
     try {
       await nodes.whenReady(startTimeout);
-      return new LockRuntime(new Redlock(nodes.nodes, core, ports), nodes, isReentrant);
+      return new LockRuntime(new Redlock(nodes.nodes, core, ports), nodes, registration);
     } catch (error) {
       await nodes.close();
       throw error;
     }
   }
 
+  // Nest closes its servers next, and an endpoint whose lock nobody ends may keep them open.
+  beforeApplicationShutdown(): void {
+    const close = (): void => void this.redlock.close();
+    const { shutdownTimeout } = this.redlock.options;
+    this.#shutdownTimer = this.#environment.startTimer(shutdownTimeout, close, false);
+  }
+
   async onApplicationShutdown(): Promise<void> {
+    this.#environment.stopTimer(this.#shutdownTimer);
     await this.redlock.close();
     this.#tellClosed?.();
     // Last: the releases above travel on these connections.

@@ -1,7 +1,9 @@
+import type { Server } from 'node:http';
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 
 import { describe, expect, it, jest } from '@jest/globals';
-import { Inject, Injectable, Module } from '@nestjs/common';
+import { Controller, Get, Inject, Injectable, Module } from '@nestjs/common';
+import { Test } from '@nestjs/testing';
 import {
   currentLock,
   getRedlockToken,
@@ -230,12 +232,8 @@ describe('RedlockModule given bad input', () => {
     ['a URL alone', 'redis://u:secret@a', /options to be an object, got a string/],
     ['nodes that are a URL', { nodes: 'redis://u:secret@a' }, /nodes to be an array, got a string/],
     // The compiler checks what a factory returns for what is missing, not for what is too much.
-    [
-      'an option that is none',
-      { nodes: threeNodes(), ttlmax: 60_000 },
-      /Expected ttlmax to be an option/,
-    ],
-    ['a name', { name: 'billing' }, /Expected name to be an option/],
+    ['an option that is none', { nodes: threeNodes(), ttlmax: 60_000 }, /options .*got "ttlmax"/],
+    ['a name', { name: 'billing' }, /options .*got "name"/],
     ['a URL of another scheme', { nodes: ['http://a'] }, /nodes\[0\]/],
     ['the same node twice', { nodes: twice(new MemoryNode()) }, /distinct/],
   ])('%s from a factory ends the start', async (_name, options, message) => {
@@ -381,6 +379,44 @@ describe('app.close()', () => {
       { isClosed: true },
       { isClosed: true },
     ]);
+  });
+});
+
+describe('app.close() while an endpoint that holds a lock keeps the server from closing', () => {
+  @Controller()
+  class Endless {
+    @Get()
+    @Locked('a')
+    async run(): Promise<unknown> {
+      const lock = currentLock();
+      if (lock !== undefined) await aborted(lock.signal);
+      return 'ended';
+    }
+  }
+
+  it('grants locks for shutdownTimeout, then begins the shutdown all the same', async () => {
+    const imports = [RedlockModule.forRoot(threeNodes(), { shutdownTimeout: 100 })];
+    const module = await Test.createTestingModule({ imports, controllers: [Endless] })
+      .setLogger(new Log())
+      .compile();
+    const application = module.createNestApplication();
+    await application.listen(0, '127.0.0.1');
+    const server = application.getHttpServer() as Server;
+    afterTest(async () => server.closeAllConnections());
+    const redlock = module.get(RedlockService);
+    const answer = fetch(await application.getUrl());
+    while ((await redlock.status()).held === 0) await turn();
+
+    const closed = application.close();
+    const free = await redlock.using('b', () => 'granted');
+    await closedToNewcomers(redlock);
+    const lost: unknown = await (await answer).json();
+    // What the client keeps open for its next request.
+    server.closeAllConnections();
+    await closed;
+
+    expect(free).toBe('granted');
+    expect(lost).toMatchObject({ error: 'LOCK_LOST' });
   });
 });
 
