@@ -16,6 +16,7 @@ export interface ServerFacts {
   readonly evictionPolicy: string | undefined;
   readonly replicaCount: number;
   readonly isAppendOnly: boolean;
+  readonly isClustered: boolean;
 }
 
 /** What an audit found: why the node must not vote, or what the operator should know. */
@@ -73,6 +74,7 @@ export function factsOf(info: string | null): ServerFacts {
     evictionPolicy: fields.get('maxmemory_policy'),
     replicaCount: Number(fields.get('connected_slaves') ?? 0),
     isAppendOnly: fields.get('aof_enabled') === '1',
+    isClustered: fields.get('cluster_enabled') === '1',
   };
 }
 
@@ -115,7 +117,7 @@ export function disagreement(rulesBefore: string, world: World): string[] {
 
 function configuration(
   node: { readonly isPersistent: boolean },
-  { evictionPolicy, replicaCount, isAppendOnly }: ServerFacts,
+  { evictionPolicy, replicaCount, isAppendOnly, isClustered }: ServerFacts,
 ): string[] {
   const findings: string[] = [];
   if (evictionPolicy !== undefined && evictionPolicy !== 'noeviction') {
@@ -132,6 +134,9 @@ function configuration(
   }
   if (node.isPersistent && !isAppendOnly) {
     findings.push('It is declared persistent, and its append-only file is off.');
+  }
+  if (isClustered) {
+    findings.push('It is part of a Redis Cluster: it refuses what is not in its slots.');
   }
   return findings;
 }

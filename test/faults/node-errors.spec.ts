@@ -122,9 +122,10 @@ describe('a server that is part of a Redis Cluster', () => {
 
     const answer = await acquire(nodes.node, requestFor());
     await server.call('CLUSTER', 'ADDSLOTSRANGE', '0', '16383');
-    await nodes.log.untilState('up');
+    const { status } = await nodes.log.untilState('up');
 
     expect(answer).toMatchObject({ ...refused, message: expect.stringMatching(/^CLUSTERDOWN /) });
+    expect(status.findings).toEqual([expect.stringContaining('part of a Redis Cluster')]);
   });
 
   it('(CROSSSLOT) is misconfigured, unless all keys are in one slot', async () => {
