@@ -194,13 +194,16 @@ export class Redlock {
 
 /**
  * The arguments of `using` after its resources: the options may be a ttl, or left out.
- * @throws TypeError where there is no body, or the options are neither.
+ * @throws TypeError where there is no body, or the options are neither, or come after it.
  */
 export function usingArguments<T, Options extends UsingOptions>(
   optionsOrBody: Milliseconds | Options | LockedBody<T>,
   bodyAfterOptions: LockedBody<T> | undefined,
 ): readonly [Options | UsingOptions, LockedBody<T>] {
-  if (typeof optionsOrBody === 'function') return [{}, optionsOrBody];
+  if (typeof optionsOrBody === 'function') {
+    if (bodyAfterOptions === undefined) return [{}, optionsOrBody];
+    throw new TypeError('Expected the options before the body, got them after it');
+  }
   const options = typeof optionsOrBody === 'number' ? { ttl: optionsOrBody } : optionsOrBody;
   const given: unknown = options;
   if (typeof given !== 'object' || given === null) {

@@ -188,6 +188,21 @@ describe('using', () => {
     expect(body).not.toHaveBeenCalled();
   });
 
+  it('refuses options after the body, where they would say nothing', async () => {
+    const { redlock, node, rejection } = setScene();
+    const body = jest.fn();
+    const using = redlock.using.bind(redlock) as (...args: unknown[]) => Promise<unknown>;
+
+    const error = await rejection(using('r', body, { ttl }));
+
+    expect(error).toBeInstanceOf(TypeError);
+    expect((error as Error).message).toBe(
+      'Expected the options before the body, got them after it',
+    );
+    expect(body).not.toHaveBeenCalled();
+    expect(node(0).calls).toEqual([]);
+  });
+
   it.each([undefined, null, 'body'])('refuses %p for a body', async (body) => {
     const { redlock, node, rejection } = setScene();
 
