@@ -17,6 +17,7 @@ import {
 
 import { afterTest } from '../support/after-test.js';
 import { startModule, startPlain, threeNodes } from './support/applications.js';
+import { faultyNodes } from './support/faulty-nodes.js';
 import { Gate, rejection, thrown } from './support/events.js';
 
 /** Enters on call, and leaves when the test opens the gate. */
@@ -486,6 +487,16 @@ describe('onTaken', () => {
     expect(fallen).toMatchObject({ code: 'LOCK_TAKEN', resources: ['job'] });
   });
 
+  it('does not pass for an answer where nobody knows who holds the lock', async () => {
+    const faulty = faultyNodes();
+    const jobs = (await startModule({ providers: [Jobs] }, {}, faulty)).get(Jobs);
+    for (const node of faulty) node.refuse();
+
+    expect(await rejection(jobs.skipping())).toMatchObject({ code: 'NO_QUORUM' });
+    expect(await rejection(jobs.falling('7'))).toMatchObject({ code: 'NO_QUORUM' });
+    expect(jobs.runs).toBe(0);
+  });
+
   it('runs the method when the lock is free', async () => {
     const jobs = (await startModule({ providers: [Jobs] }, {}, nodes)).get(Jobs);
 
@@ -674,6 +685,16 @@ describe('@Locked on what cannot be locked', () => {
 
     expect(error).toMatch(message);
     expect(error).toContain('Service.run');
+  });
+
+  it.each([
+    ['RangeError', 'a ttl out of range', () => Locked('a', 0)],
+    ['TypeError', 'an option of another type', () => Locked('a', { wait: '5s' as never })],
+  ])('throws a %s for %s', (kind, _name, create) => {
+    const decorate = create() as MethodDecorator;
+    const define = () => decorate({}, 'run', { value: async () => {} });
+
+    expect((thrown(define) as Error).name).toBe(kind);
   });
 
   it('may ask for what only its module allows', async () => {
