@@ -19,6 +19,9 @@ import {
 } from 'nestjs-locked';
 
 import { afterTest } from '../support/after-test.js';
+import { eventually } from '../support/eventually.js';
+import { client, server } from '../support/redis-of-spec.js';
+import { SimulatedEnvironment } from '../support/simulated-environment.js';
 import { Log, startPlain, threeNodes } from './support/applications.js';
 import { faultyNodes } from './support/faulty-nodes.js';
 import { aborted, Gate, rejection, thrown, turn } from './support/events.js';
@@ -114,6 +117,20 @@ describe('RedlockModule registered', () => {
     expect(log.lines.filter(([level]) => level === 'warn')).toEqual(
       warnings.map((text) => ['warn', expect.stringContaining(text), 'Redlock']),
     );
+  });
+
+  it('with an environment takes time from there, and its node in memory too', async () => {
+    const environment = new SimulatedEnvironment();
+    const imports = [RedlockModule.forRoot(undefined, { environment })];
+    const redlock = (await startPlain({ imports })).get(RedlockService);
+    const lock = await redlock.acquire('a', 30_000);
+    const held = { isValid: lock.isValid, ...(await redlock.inspect('a')) };
+
+    environment.block(30_000);
+    const over = { isValid: lock.isValid, ...(await redlock.inspect('a')) };
+
+    expect(held).toMatchObject({ isValid: true, state: 'held' });
+    expect(over).toMatchObject({ isValid: false, state: 'free' });
   });
 
   it('is seen by all modules, or only where it is imported', async () => {
@@ -336,15 +353,18 @@ describe('app.close()', () => {
   });
 
   it('closes the connections that were made for it', async () => {
-    const sockets = new Set<Socket>();
-    const port = await startRedis(sockets, () => {});
-    const imports = [RedlockModule.forRoot([`redis://127.0.0.1:${port}`])];
-    const module = await startPlain({ imports });
-    expect(sockets.size).toBeGreaterThan(0);
+    // Of a server that answers: one that does not is given up, and the connection with it.
+    const connections = async (): Promise<number> => {
+      const clients = await client.client('LIST');
+      return String(clients).trim().split('\n').length;
+    };
+    const before = await connections();
+    const module = await startPlain({ imports: [RedlockModule.forRoot([server.url])] });
+    expect(await connections()).toBeGreaterThan(before);
 
     await module.close();
 
-    while (sockets.size > 0) await turn();
+    await eventually(async () => (await connections()) === before);
   });
 
   it('closes every domain, and locks still work in the hooks before', async () => {
