@@ -44,10 +44,11 @@ import {
   RedlockModule,
   RedlockService,
 } from 'nestjs-locked';
-import { catchError, concatMap, defer, map, Observable, of, Subject, timer } from 'rxjs';
-import { mergeMap, raceWith, retry } from 'rxjs/operators';
+import { catchError, concatMap, defer, from, map, Observable, of, Subject, timer } from 'rxjs';
+import { finalize, mergeMap, raceWith, retry } from 'rxjs/operators';
 
 import { afterTest } from '../support/after-test.js';
+import { SimulatedEnvironment } from '../support/simulated-environment.js';
 import { Log, startServer, threeNodes } from './support/applications.js';
 import { faultyNodes } from './support/faulty-nodes.js';
 import { Gate, rejection, turn } from './support/events.js';
@@ -254,6 +255,35 @@ describe('the transaction around a @Locked handler', () => {
     expect((await application.get(RedlockService).status()).held).toBe(0);
   });
 
+  it('commits inside the lock of a retry whose first try found it taken', async () => {
+    journal.length = 0;
+    let release = (): Promise<void> => Promise.resolve();
+    @Injectable()
+    class Patient implements NestInterceptor {
+      intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+        return next.handle().pipe(retry({ count: 1, delay: () => release() }));
+      }
+    }
+    @Controller()
+    @UseInterceptors(Transaction, Patient)
+    class Retried {
+      @Post(':id')
+      @Locked((id: string) => `order:${id}`, { wait: 0 })
+      async pay(@Param('id') _id: string): Promise<string> {
+        return 'done';
+      }
+    }
+    const { url, application } = await startServer({ controllers: [Retried] });
+    const others = await application.get(RedlockService).acquire('order:7');
+    release = () => others.release();
+
+    const { body } = await get(url, '/7', { method: 'POST' });
+
+    expect(body).toBe('done');
+    // At the beginning others still held it.
+    expect(journal).toEqual(['begin held', 'commit held']);
+  });
+
   it('is outside a lock that the handler takes itself when the interceptor is off', async () => {
     journal.length = 0;
     const { url } = await startServer({ controllers: [Orders] }, { interceptor: false });
@@ -381,6 +411,7 @@ describe('a @Locked endpoint', () => {
   }
 
   let changes = 0;
+  let namings = 0;
 
   @Controller()
   class Endpoints {
@@ -510,6 +541,19 @@ describe('a @Locked endpoint', () => {
     @Locked('endpoint')
     value(): Observable<string> {
       return of('value');
+    }
+
+    @Get('named')
+    @Locked(fromContext(() => `naming:${(namings += 1)}`))
+    async named(): Promise<unknown> {
+      return currentLock()?.resources;
+    }
+
+    @Get('synchronous')
+    // @ts-expect-error -- synchronous
+    @Locked('endpoint')
+    synchronous() {
+      return { count: 1 };
     }
 
     private async flaky(): Promise<string> {
@@ -664,6 +708,20 @@ describe('a @Locked endpoint', () => {
     },
   );
 
+  it('asks fromContext once for each call', async () => {
+    const { url } = await start();
+
+    expect((await get(url, '/named')).body).toBe('["naming:1"]');
+    expect((await get(url, '/named')).body).toBe('["naming:2"]');
+  });
+
+  it('does not answer with what a synchronous handler returned', async () => {
+    const { url, isFree } = await start();
+
+    expect((await get(url, '/synchronous')).status).toBe(500);
+    expect(await isFree()).toBe(true);
+  });
+
   it('releases when an inner interceptor answers without the handler', async () => {
     const { url, isFree } = await start();
 
@@ -682,6 +740,92 @@ describe('a @Locked endpoint', () => {
 
     expect(taken).toEqual(['', 'no 8', 'no 7']);
     expect(free).toEqual(['ran', 'yes 7', 'yes 7']);
+  });
+});
+
+describe('the answer of a @Locked endpoint', () => {
+  it.each(['literal', 'arguments', 'failing'])(
+    'waits for the release of its lock: %s',
+    async (kind) => {
+      const nodes = faultyNodes();
+      const hang = (): void => {
+        for (const node of nodes) node.hang();
+      };
+      @Controller()
+      class Hanging {
+        @Get('literal')
+        @Locked('hanging')
+        async literal(): Promise<void> {
+          hang();
+        }
+
+        @Get('arguments')
+        @Locked(() => 'hanging')
+        async arguments(): Promise<void> {
+          hang();
+        }
+
+        @Get('failing')
+        @Locked('hanging')
+        async failing(): Promise<void> {
+          hang();
+          throw new NotFoundException('nothing here');
+        }
+      }
+      let isAnswered = false;
+      const outer: NestInterceptor = {
+        intercept: (_context, next) => next.handle().pipe(finalize(() => (isAnswered = true))),
+      };
+      const providers = [{ provide: APP_INTERCEPTOR, useValue: outer }];
+      // Time stands still, so that nobody gives the nodes up.
+      const options = { environment: new SimulatedEnvironment() };
+      const { url } = await startServer({ controllers: [Hanging], providers }, options, nodes);
+
+      const answer = get(url, `/${kind}`);
+      while (nodes.some((node) => node.count('release') === 0)) await turn();
+      await turn();
+      expect(isAnswered).toBe(false);
+      for (const node of nodes) node.heal();
+
+      expect((await answer).status).toBe(kind === 'failing' ? 404 : 200);
+    },
+  );
+});
+
+describe('another @Locked method that an inner interceptor calls', () => {
+  it('has a lock of its own, and leaves the one of the endpoint to the handler', async () => {
+    @Injectable()
+    class Ledger {
+      @Locked('ledger')
+      async open(): Promise<unknown> {
+        return currentLock()?.resources;
+      }
+    }
+    @Injectable()
+    class Opening implements NestInterceptor {
+      readonly ledger: Ledger;
+      constructor(ledger: Ledger) {
+        this.ledger = ledger;
+      }
+
+      intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+        return from(this.ledger.open()).pipe(
+          mergeMap((opened) => next.handle().pipe(map((handled: unknown) => [opened, handled]))),
+        );
+      }
+    }
+    @Controller()
+    @UseInterceptors(Opening)
+    class Books {
+      @Get()
+      @Locked('book')
+      async run(): Promise<unknown> {
+        return currentLock()?.resources;
+      }
+    }
+    const { url } = await startServer({ controllers: [Books], providers: [Ledger] });
+
+    expect(JSON.parse((await get(url, '/')).body)).toEqual([['ledger'], ['book']]);
   });
 });
 
