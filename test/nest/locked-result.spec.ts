@@ -10,12 +10,18 @@ import { text } from 'node:stream/consumers';
 
 import { describe, expect, it, jest } from '@jest/globals';
 import { Injectable, StreamableFile } from '@nestjs/common';
-import { currentLock, Locked, LockTakenError, RedlockService, type Lock } from 'nestjs-locked';
+import {
+  currentLock,
+  Locked,
+  LockTakenError,
+  RedlockService,
+  type Lock,
+  type RedlockModuleOptions,
+} from 'nestjs-locked';
 import {
   BehaviorSubject,
   concat,
   defer,
-  from,
   lastValueFrom,
   Observable,
   of,
@@ -24,6 +30,7 @@ import {
 } from 'rxjs';
 import type { Observable as ObservableType } from 'rxjs';
 
+import { SimulatedEnvironment } from '../support/simulated-environment.js';
 import { startModule } from './support/applications.js';
 import { faultyNodes } from './support/faulty-nodes.js';
 import { aborted, Gate, rejection, turn } from './support/events.js';
@@ -113,6 +120,22 @@ class Feeds {
     yield 1;
   }
 
+  @Locked('feed', {
+    wait: 0,
+    onTaken: async function* () {
+      yield 7;
+      yield 8;
+    },
+  })
+  async *generateInstead(): AsyncGenerator<number> {
+    yield 1;
+  }
+
+  @Locked('feed', { wait: 0 })
+  async *generateUntilComplete(): AsyncGenerator<never> {
+    yield* untilComplete();
+  }
+
   @Locked('feed', { wait: 0 })
   async hang(): Promise<AsyncIterable<number>> {
     const hanging = () => new Promise<never>(() => {});
@@ -152,23 +175,33 @@ class Feeds {
   }
 
   private values(): Observable<number> {
-    return from(source.values);
+    return defer(() => {
+      source.subscriptions += 1;
+      return source.values;
+    });
   }
 }
 
-async function start() {
+/** Gives nothing, and ends with the source. */
+async function* untilComplete(): AsyncGenerator<never> {
+  yield* [];
+  await lastValueFrom(source.values, { defaultValue: 0 });
+}
+
+async function start(options: RedlockModuleOptions = {}) {
   source.values = new Subject();
   source.subscriptions = 0;
   const nodes = faultyNodes();
   const module = await startModule(
     { providers: [Feeds] },
-    { ttl: 1_000, shutdownTimeout: 50 },
+    { ttl: 1_000, shutdownTimeout: 50, ...options },
     nodes,
   );
   const redlock = module.get(RedlockService);
   return {
     feeds: module.get(Feeds),
     redlock,
+    nodes,
     isFree: async () => (await redlock.inspect('feed')).state === 'free',
     releases: () => nodes.reduce((sum, node) => sum + node.count('release'), 0),
     /** Waits in the queue until the lock is free. */
@@ -426,6 +459,7 @@ describe('a @Locked method that returns an Observable', () => {
       code: 'LOCK_LOST',
       reason: 'released',
     });
+    expect(source.subscriptions).toBe(2);
   });
 });
 
@@ -540,6 +574,11 @@ describe('a @Locked async generator', () => {
     expect(lock.isValid).toBe(true);
     expect(await feeds.generateOrSkip().next()).toEqual({ done: true, value: undefined });
     expect(await feeds.generateOrElse().next()).toEqual({ done: true, value: [7] });
+    const instead = feeds.generateInstead();
+    expect([await instead.next(), await instead.next()]).toMatchObject([
+      { value: 7 },
+      { value: 8 },
+    ]);
     expect(await rejection(feeds.generate(1).next())).toBeInstanceOf(LockTakenError);
   });
 
@@ -607,6 +646,52 @@ describe('a @Locked async generator', () => {
 
     expect(await rejection(generator.next())).toMatchObject({ code: 'LOCK_LOST' });
     expect(await generator.next()).toEqual({ done: true, value: undefined });
+  });
+});
+
+describe('the end of what a @Locked method returned', () => {
+  const defaultValue = 'end';
+  const drain = async (steps: AsyncIterable<never>): Promise<void> => {
+    for await (const value of steps) expect(value).toBeUndefined();
+  };
+  const kinds: [string, (feeds: Feeds) => Promise<unknown>][] = [
+    ['an Observable', (feeds) => lastValueFrom(feeds.observe(), { defaultValue })],
+    [
+      'an Observable by a promise',
+      async (feeds) => lastValueFrom(await feeds.observeLater(), { defaultValue }),
+    ],
+    ['an async generator', (feeds) => drain(feeds.generateUntilComplete())],
+    ['an async iterable by a promise', async (feeds) => drain(await feeds.attach(untilComplete()))],
+  ];
+
+  it.each(kinds)('comes when its lock is released: %s', async (_kind, consume) => {
+    // Time stands still, so that nobody gives the nodes up.
+    const { feeds, nodes, releases } = await start({ environment: new SimulatedEnvironment() });
+    let hasEnded = false;
+    const end = consume(feeds).then(() => (hasEnded = true));
+    while (!source.values.observed) await turn();
+
+    for (const node of nodes) node.hang();
+    source.values.complete();
+    while (releases() < nodes.length) await turn();
+    await turn();
+    const hadEnded = hasEnded;
+    for (const node of nodes) node.heal();
+    await end;
+
+    expect(hadEnded).toBe(false);
+  });
+
+  it.each(kinds)('is a LockLostError where its time ran out unnoticed: %s', async (_, consume) => {
+    const environment = new SimulatedEnvironment();
+    const { feeds } = await start({ environment });
+    const end = rejection(consume(feeds));
+    while (!source.values.observed) await turn();
+
+    environment.block(1_000);
+    source.values.complete();
+
+    expect(await end).toMatchObject({ code: 'LOCK_LOST', reason: 'expired' });
   });
 });
 
