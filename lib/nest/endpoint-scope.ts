@@ -3,16 +3,15 @@
 // committing a transaction, happens under it too.
 import type { ExecutionContext } from '@nestjs/common';
 
-import type { LockTakenError } from '../core/errors.js';
 import type { Lock } from '../core/lock.js';
 import { contextScopes, runInScope, type ContextRunner } from './lock-context.js';
 import type { Hold } from './lock-hold.js';
 import type { LockedDefinition } from './locked-definition.js';
 
-/** What came of asking for a method's own lock; `taken` where `onTaken` has to decide. */
-export type Entry =
-  | { readonly hold: Hold; readonly taken: null }
-  | { readonly hold: null; readonly taken: LockTakenError };
+/** What came of asking for a method's own lock: null where `onTaken` has to decide. */
+export interface Entry {
+  readonly hold: Hold | null;
+}
 
 /** The scope that `LockedInterceptor` opened for this method's present call, if any. */
 export function findScope(definition: LockedDefinition): EndpointScope | undefined {
@@ -86,7 +85,7 @@ export class EndpointScope {
       };
       // In the scope too: a retry subscribes to an Observable from within what failed.
       const run: ContextRunner = (body) => this.run(body);
-      return { hold: lend(hold.lock, run, leaveWith), taken: null };
+      return { hold: lend(hold.lock, run, leaveWith) };
     }
     leave();
     return this.#entry;

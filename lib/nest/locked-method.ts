@@ -45,16 +45,16 @@ export async function acquireEntry(
 ): Promise<Entry> {
   const options = signal === undefined ? definition.options : { ...definition.options, signal };
   try {
-    return { hold: await openHold(service, resources, options), taken: null };
+    return { hold: await openHold(service, resources, options) };
   } catch (error) {
     // No body runs inside openHold, so this is never the error of a lock deeper in the call.
     if (!decides(definition, error)) throw error;
-    return { hold: null, taken: error };
+    return { hold: null };
   }
 }
 
 /** Whether it is for `onTaken` to say what becomes of a failed acquisition. */
-function decides({ onTaken }: LockedDefinition, error: unknown): error is LockTakenError {
+function decides({ onTaken }: LockedDefinition, error: unknown): boolean {
   return onTaken !== 'throw' && error instanceof LockTakenError;
 }
 
