@@ -556,6 +556,8 @@ describe('a @Locked async generator', () => {
 
     expect(await rejection(thrownIn.throw(failure))).toBe(failure);
     expect(await isFree()).toBe(true);
+    // It would go on, without the lock.
+    expect(await thrownIn.next()).toEqual({ done: true, value: undefined });
   });
 
   it('never runs when nobody steps it', async () => {
@@ -692,6 +694,19 @@ describe('the end of what a @Locked method returned', () => {
     source.values.complete();
 
     expect(await end).toMatchObject({ code: 'LOCK_LOST', reason: 'expired' });
+  });
+
+  it.each(kinds)('is one where it outlived the lock that it joined: %s', async (_, consume) => {
+    const { feeds, redlock } = await start({ reentrant: true });
+    let end = Promise.resolve<unknown>(undefined);
+    await redlock.using('feed', async () => {
+      end = rejection(consume(feeds));
+      while (!source.values.observed) await turn();
+    });
+
+    source.values.complete();
+
+    expect(await end).toMatchObject({ code: 'LOCK_LOST', reason: 'released' });
   });
 });
 
