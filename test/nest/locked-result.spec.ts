@@ -560,6 +560,49 @@ describe('a @Locked async generator', () => {
     expect(await thrownIn.next()).toEqual({ done: true, value: undefined });
   });
 
+  it('catches what is thrown into it, and goes on under its lock', async () => {
+    const { feeds, isFree } = await start();
+    const catching = async function* (): AsyncGenerator {
+      try {
+        yield 'first';
+      } catch (error) {
+        yield error;
+      }
+    };
+    const steps = await feeds.attach(catching());
+    await steps.next();
+
+    expect(await steps.throw('thrown in')).toEqual({ done: false, value: 'thrown in' });
+    expect(await isFree()).toBe(false);
+    expect(await steps.next()).toEqual({ done: true, value: undefined });
+  });
+
+  it('thrown into, awaits the return of an iterable that knows no throw', async () => {
+    const { feeds, isFree } = await start();
+    const [asked, ended] = [new Gate(), new Gate()];
+    const steps = {
+      next: async () => ({ done: false, value: 1 }),
+      async return() {
+        asked.open();
+        await ended.passed;
+        return { done: true, value: 1 };
+      },
+    };
+    const generator = (await feeds.attach({
+      [Symbol.asyncIterator]: () => steps,
+    })) as unknown as AsyncGenerator<number>;
+    const failure = new Error('thrown in');
+
+    const thrownIn = rejection(generator.throw(failure));
+    await asked.passed;
+    await turn();
+    expect(await isFree()).toBe(false);
+    ended.open();
+
+    expect(await thrownIn).toBe(failure);
+    expect(await isFree()).toBe(true);
+  });
+
   it('never runs when nobody steps it', async () => {
     const { feeds, isFree } = await start();
 
@@ -648,6 +691,21 @@ describe('a @Locked async generator', () => {
 
     expect(await rejection(generator.next())).toMatchObject({ code: 'LOCK_LOST' });
     expect(await generator.next()).toEqual({ done: true, value: undefined });
+  });
+
+  it('takes no step of an iterable whose lock was lost, also where it would go on', async () => {
+    const environment = new SimulatedEnvironment();
+    const { feeds } = await start({ environment });
+    let taken = 0;
+    const next = async () => ({ done: false as const, value: (taken += 1) });
+    const iterable = await feeds.attach({ [Symbol.asyncIterator]: () => ({ next }) });
+    const steps = iterable[Symbol.asyncIterator]();
+    await steps.next();
+
+    environment.block(1_000);
+
+    expect(await rejection(steps.next())).toMatchObject({ code: 'LOCK_LOST' });
+    expect(taken).toBe(1);
   });
 });
 
@@ -844,6 +902,25 @@ describe('a @Locked method that returns a stream', () => {
       await freed();
     },
   );
+
+  it('is locked until the source of a web stream has been cancelled', async () => {
+    const { feeds, isFree, freed } = await start();
+    const [asked, done] = [new Gate(), new Gate()];
+    const cancel = async (): Promise<void> => {
+      asked.open();
+      await done.passed;
+    };
+    const stream = await feeds.attach(new ReadableStream({ cancel }));
+
+    const cancelled = stream.cancel();
+    await asked.passed;
+    await turn();
+    expect(await isFree()).toBe(false);
+    done.open();
+
+    await cancelled;
+    await freed();
+  });
 
   it('is held no longer than maxHold when nobody reads it', async () => {
     const lost = new Gate<unknown>();
