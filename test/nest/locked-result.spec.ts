@@ -4,8 +4,8 @@ import {
   subscribe as subscribeChannel,
   unsubscribe as unsubscribeChannel,
 } from 'node:diagnostics_channel';
-import { EventEmitter, on, once } from 'node:events';
-import { Readable } from 'node:stream';
+import { EventEmitter, getEventListeners, on, once } from 'node:events';
+import { Duplex, Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 
 import { describe, expect, it, jest } from '@jest/globals';
@@ -161,6 +161,13 @@ class Feeds {
 
   @Locked('feed', { wait: 0 })
   async attach<T extends object>(attachment: T): Promise<T> {
+    return attachment;
+  }
+
+  @Locked('feed', { wait: 0 })
+  async attachTooLate<T extends object>(attachment: T): Promise<T> {
+    const lock = currentLock();
+    if (lock !== undefined) await aborted(lock.signal);
     return attachment;
   }
 
@@ -768,6 +775,50 @@ describe('the end of what a @Locked method returned', () => {
   });
 });
 
+describe('what a @Locked method returned after the loss of its lock', () => {
+  it.each<[string, (feeds: Feeds) => Promise<unknown>]>([
+    ['an Observable', async (feeds) => lastValueFrom(await feeds.attachTooLate(of(1)))],
+    ['an iterable', async (feeds) => (await feeds.attachTooLate(untilComplete())).next()],
+    ['a stream', async (feeds) => text(await feeds.attachTooLate(new Readable({ read() {} })))],
+  ])('fails: %s', async (_kind, consume) => {
+    const { feeds, redlock, loseLock } = await start();
+    const end = rejection(consume(feeds));
+    while ((await redlock.status()).held === 0) await turn();
+
+    loseLock();
+
+    expect(await end).toMatchObject({ code: 'LOCK_LOST' });
+  });
+});
+
+describe('a lock that is held for long', () => {
+  const listeners = ({ lock }: Feeds) =>
+    lock ? getEventListeners(lock.signal, 'abort').length : 0;
+
+  it('gathers no listeners with the steps of an iterable', async () => {
+    const { feeds } = await start();
+    const generator = feeds.generate(3);
+    await generator.next();
+    const before = listeners(feeds);
+
+    await generator.next();
+    await generator.next();
+
+    expect(listeners(feeds)).toBe(before);
+  });
+
+  it('gathers no listeners with the subscriptions of an Observable', async () => {
+    const { feeds } = await start();
+    const observable = await feeds.observeLater();
+    subscribe(observable);
+    const before = listeners(feeds);
+
+    subscribe(observable).subscription.unsubscribe();
+
+    expect(listeners(feeds)).toBe(before);
+  });
+});
+
 describe('what nobody goes on with', () => {
   it.each<[string, (feeds: Feeds) => Promise<unknown>]>([
     ['a generator after one step', (feeds) => feeds.generate(9).next()],
@@ -808,6 +859,17 @@ describe('a @Locked method that returns a stream', () => {
 
     await freed();
     expect(stream.closed).toBe(false);
+  });
+
+  it('releases at the end of what is read, however long more may be written', async () => {
+    const { feeds, freed } = await start();
+    const socket = new Duplex({ read: () => socket.push(null), write: () => {} });
+
+    await feeds.read(socket);
+    socket.resume();
+
+    await freed();
+    expect(socket.writable).toBe(true);
   });
 
   it('takes no stream out of an object that happens to have one', async () => {

@@ -100,6 +100,19 @@ describe('a @Locked method', () => {
     expect(await adder.add(2, 3)).toBe(6);
   });
 
+  it.each([null, undefined, 0, ''])('may give nothing: %p', async (nothing) => {
+    @Injectable()
+    class Finder {
+      @Locked('nothing')
+      async find(): Promise<unknown> {
+        return nothing;
+      }
+    }
+    const finder = (await startModule({ providers: [Finder] })).get(Finder);
+
+    expect(await finder.find()).toBe(nothing);
+  });
+
   it('names its resources by a function of its arguments and of this', async () => {
     @Injectable()
     class Bank {
