@@ -2,6 +2,7 @@
 // `@Locked` endpoints over real HTTP: decorator orders, guards, the order of interceptors, and
 // how long the lock lasts.
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -44,8 +45,21 @@ import {
   RedlockModule,
   RedlockService,
 } from 'nestjs-locked';
-import { catchError, concatMap, defer, from, map, Observable, of, Subject, timer } from 'rxjs';
-import { finalize, mergeMap, raceWith, retry } from 'rxjs/operators';
+import {
+  catchError,
+  concat,
+  concatMap,
+  defer,
+  from,
+  map,
+  merge,
+  Observable,
+  of,
+  Subject,
+  throwError,
+  timer,
+} from 'rxjs';
+import { finalize, mergeMap, raceWith, retry, takeUntil } from 'rxjs/operators';
 
 import { afterTest } from '../support/after-test.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
@@ -373,7 +387,13 @@ describe('a transaction that a global interceptor opens around a @Locked handler
 describe('a @Locked endpoint', () => {
   const nodes = threeNodes();
   const feed = { events: new Subject<MessageEvent>(), stream: new Readable() };
-  const gates = { entered: new Gate(), leave: new Gate(), left: new Gate() };
+  const gates = {
+    entered: new Gate(),
+    leave: new Gate(),
+    left: new Gate(),
+    over: new Gate(),
+    busy: new Gate(),
+  };
 
   @Injectable()
   class Timeout implements NestInterceptor {
@@ -394,6 +414,17 @@ describe('a @Locked endpoint', () => {
     }
   }
 
+  @Injectable()
+  class Failing implements NestInterceptor {
+    intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+      const failure = throwError(() => new Error('while the handler goes on'));
+      const failing = defer(() => gates.busy.passed).pipe(
+        mergeMap(() => concat(of({ data: 'one' }), failure)),
+      );
+      return merge(next.handle(), failing);
+    }
+  }
+
   const store = new AsyncLocalStorage<string>();
 
   @Injectable()
@@ -406,21 +437,44 @@ describe('a @Locked endpoint', () => {
   @Injectable()
   class Cached implements NestInterceptor {
     intercept(): Observable<unknown> {
+      answersFromCache += 1;
       return of('cached');
     }
   }
 
   let changes = 0;
   let namings = 0;
+  let answersFromCache = 0;
 
   @Controller()
   class Endpoints {
     tries = 0;
+    background: Promise<unknown> | undefined;
 
     @Sse('events')
     @Locked('endpoint')
     events(): Observable<MessageEvent> {
       return feed.events;
+    }
+
+    @Sse('burst')
+    @Locked('endpoint')
+    burst(): Observable<MessageEvent> {
+      return of({ data: 'one' }, { data: 'two' }, { data: 'three' });
+    }
+
+    @Sse('events/failing')
+    @UseInterceptors(Failing)
+    @Locked('endpoint')
+    eventsFailing(): Observable<MessageEvent> {
+      return new Observable(() => gates.busy.open());
+    }
+
+    @Get('later')
+    @Locked('endpoint')
+    async later(): Promise<unknown> {
+      this.background ??= gates.over.passed.then(() => this.later());
+      return currentLock()?.ownerId;
     }
 
     @Get('file')
@@ -601,6 +655,34 @@ describe('a @Locked endpoint', () => {
     expect(feed.events.observed).toBe(false);
   });
 
+  it('sends each event as soon as it is there', async () => {
+    const { url } = await start();
+    const client = new AbortController();
+    feed.events = new Subject();
+    const response = await fetch(`${url}/events`, { signal: client.signal });
+    const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+    while (!feed.events.observed) await turn();
+
+    feed.events.next({ data: 'one' });
+    let received = '';
+    while (!received.includes('data: one')) received += (await reader?.read())?.value ?? '';
+
+    expect(feed.events.observed).toBe(true);
+    client.abort();
+  });
+
+  it.each([
+    ['several come at a time', '/burst', ['one', 'two', 'three']],
+    ['an error comes with it', '/events/failing', ['one', 'Internal server error']],
+  ])('sends each event once where %s', async (_case, path, expected) => {
+    const { url } = await start();
+
+    const { body } = await get(url, path);
+
+    const events = [...body.matchAll(/^data: (.*)$/gm)].map(([, data]) => data);
+    expect(events).toEqual(expected);
+  });
+
   it('holds its lock until the file is sent', async () => {
     const { url, isFree, freed } = await start();
     feed.stream = new Readable({ read: () => {} });
@@ -662,6 +744,40 @@ describe('a @Locked endpoint', () => {
     await gates.left.passed;
 
     await freed();
+  });
+
+  it('runs nothing inside for a response that was dropped in the moment its lock came', async () => {
+    const drop = new Subject<void>();
+    const outer: NestInterceptor = {
+      intercept: (_context, next) => next.handle().pipe(takeUntil(drop)),
+    };
+    const metadata = {
+      controllers: [Endpoints],
+      providers: [{ provide: APP_INTERCEPTOR, useValue: outer }],
+    };
+    const { url, application } = await startServer(metadata);
+    const redlock = application.get(RedlockService);
+    const before = answersFromCache;
+    const onAcquired = (): void => drop.next();
+    subscribe('nestjs-locked:acquire', onAcquired);
+    afterTest(() => unsubscribe('nestjs-locked:acquire', onAcquired));
+
+    await get(url, '/cached');
+    while ((await redlock.status()).held > 0) await turn();
+
+    expect(answersFromCache).toBe(before);
+  });
+
+  it('locks anew for what its handler has begun and calls it when the response is over', async () => {
+    const { url, endpoints, isFree } = await start();
+    const first = (await get(url, '/later')).body;
+    expect(await isFree()).toBe(true);
+
+    gates.over.open();
+
+    expect(await endpoints.background).toEqual(expect.any(String));
+    expect(await endpoints.background).not.toBe(first);
+    expect(await isFree()).toBe(true);
   });
 
   it('does not run a handler whose response was over before its lock came', async () => {
