@@ -53,11 +53,11 @@ export class EndpointScope {
   }
 
   /**
-   * Whether a call of the method is the one that this scope was opened for. While the handler
-   * runs it is not: a handler that calls itself is a second acquisition.
+   * Whether a call of the method is the one that this scope, which is not over, was opened for.
+   * While the handler runs it is not: a handler that calls itself is a second acquisition.
    */
   awaits(definition: LockedDefinition): boolean {
-    return definition === this.#definition && !this.#isOver && !this.isBusy;
+    return definition === this.#definition && !this.isBusy;
   }
 
   /** Makes `entry` the outcome of this call's acquisition. */
