@@ -391,7 +391,6 @@ describe('a @Locked endpoint', () => {
     entered: new Gate(),
     leave: new Gate(),
     left: new Gate(),
-    over: new Gate(),
     busy: new Gate(),
   };
 
@@ -449,7 +448,6 @@ describe('a @Locked endpoint', () => {
   @Controller()
   class Endpoints {
     tries = 0;
-    background: Promise<unknown> | undefined;
 
     @Sse('events')
     @Locked('endpoint')
@@ -468,13 +466,6 @@ describe('a @Locked endpoint', () => {
     @Locked('endpoint')
     eventsFailing(): Observable<MessageEvent> {
       return new Observable(() => gates.busy.open());
-    }
-
-    @Get('later')
-    @Locked('endpoint')
-    async later(): Promise<unknown> {
-      this.background ??= gates.over.passed.then(() => this.later());
-      return currentLock()?.ownerId;
     }
 
     @Get('file')
@@ -768,18 +759,6 @@ describe('a @Locked endpoint', () => {
     expect(answersFromCache).toBe(before);
   });
 
-  it('locks anew for what its handler has begun and calls it when the response is over', async () => {
-    const { url, endpoints, isFree } = await start();
-    const first = (await get(url, '/later')).body;
-    expect(await isFree()).toBe(true);
-
-    gates.over.open();
-
-    expect(await endpoints.background).toEqual(expect.any(String));
-    expect(await endpoints.background).not.toBe(first);
-    expect(await isFree()).toBe(true);
-  });
-
   it('does not run a handler whose response was over before its lock came', async () => {
     const { url, redlock, endpoints, freed } = await start();
 
@@ -906,6 +885,59 @@ describe('the answer of a @Locked endpoint', () => {
       expect((await answer).status).toBe(kind === 'failing' ? 404 : 200);
     },
   );
+});
+
+describe('a handler that is called again by what it has begun', () => {
+  const started = { owners: [] as unknown[], again: new Gate(), onEnd: () => {} };
+
+  @Controller()
+  class Beginning {
+    work: Promise<void> | undefined;
+
+    @Get(':outcome')
+    @Locked('begun', { wait: 5_000 })
+    async begin(@Param('outcome') outcome: string): Promise<void> {
+      started.owners.push(currentLock()?.ownerId);
+      if (this.work !== undefined) return;
+      this.work = started.again.passed.then(() => this.begin(outcome));
+      started.onEnd();
+      if (outcome === 'failing') throw new NotFoundException('nothing here');
+    }
+  }
+
+  it.each(['ending', 'failing'])('locks anew when its response is over: %s', async (outcome) => {
+    Object.assign(started, { owners: [], again: new Gate(), onEnd: () => {} });
+    const { url, application } = await startServer({ controllers: [Beginning] });
+    await get(url, `/${outcome}`);
+
+    started.again.open();
+    await application.get(Beginning).work;
+
+    expect(started.owners).toEqual([expect.any(String), expect.any(String)]);
+    expect(new Set(started.owners).size).toBe(2);
+  });
+
+  it.each(['ending', 'failing'])('locks anew while its lock is released: %s', async (outcome) => {
+    const nodes = faultyNodes();
+    const onEnd = (): void => {
+      for (const node of nodes) node.hang();
+    };
+    Object.assign(started, { owners: [], again: new Gate(), onEnd });
+    // Time stands still, so that nobody gives the nodes up.
+    const options = { environment: new SimulatedEnvironment() };
+    const { url, application } = await startServer({ controllers: [Beginning] }, options, nodes);
+    const answer = get(url, `/${outcome}`);
+    while (nodes.some((node) => node.count('release') === 0)) await turn();
+
+    started.again.open();
+    await turn();
+    for (const node of nodes) node.heal();
+    await answer;
+    await application.get(Beginning).work;
+
+    expect(started.owners).toEqual([expect.any(String), expect.any(String)]);
+    expect(new Set(started.owners).size).toBe(2);
+  });
 });
 
 describe('another @Locked method that an inner interceptor calls', () => {

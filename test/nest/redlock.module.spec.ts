@@ -168,8 +168,9 @@ describe('RedlockModule registered', () => {
     }
     const module = await startPlain({
       imports: [
-        RedlockModule.forRoot(threeNodes()),
+        // First, so that it would be the one that the class alone means, if it had the class.
         RedlockModule.forRoot([new MemoryNode()], { name: 'billing' }),
+        RedlockModule.forRoot(threeNodes()),
         RedlockModule.forRootAsync({ name: 'mail', useFactory: () => ({}) }),
       ],
       providers: [Service],

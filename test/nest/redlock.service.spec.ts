@@ -156,7 +156,7 @@ describe('a nested acquisition of what the same context holds', () => {
         expect(inner.fencingToken).toBe(outer.fencingToken);
         expect(inner.ownerId).toBe(outer.ownerId);
         inner.assertHeld();
-        return inner.release();
+        return inner.release().then(() => inner.assertHeld());
       });
       {
         await using acquired = await redlock.acquire('b', undefined, reentrant);
