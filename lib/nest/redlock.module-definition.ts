@@ -106,7 +106,7 @@ export interface Registration {
 }
 
 /** Token of a domain's {@link Registration}. */
-export function registrationToken(name: string = defaultDomain): symbol {
+export function registrationToken(name: string): symbol {
   return Symbol.for(`${registrationPrefix}${name}`);
 }
 
