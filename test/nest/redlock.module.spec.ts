@@ -42,7 +42,7 @@ class OptionsOfSettings implements RedlockOptionsFactory {
     this.settings = settings;
   }
 
-  createRedlockOptions(): RedlockFactoryOptions {
+  async createRedlockOptions(): Promise<RedlockFactoryOptions> {
     return { nodes: this.settings.nodes, ttl: 1_000 };
   }
 }
@@ -229,6 +229,16 @@ describe('RedlockModule given bad input', () => {
       'a status beyond all errors',
       () => RedlockModule.forRoot(undefined, { httpStatus: { lost: 600 } }),
       /httpStatus\.lost .*from 400 to 599, got 600/,
+    ],
+    [
+      'an environment that lacks something',
+      () => RedlockModule.forRoot(undefined, { environment: { now: () => 0 } as never }),
+      /Expected environment to be an Environment, got an object/,
+    ],
+    [
+      'environment null',
+      () => RedlockModule.forRoot(undefined, { environment: null as never }),
+      /Expected environment to be an Environment, got null/,
     ],
     ['no way to make options', () => RedlockModule.forRootAsync({}), /one of useFactory.*got 0/],
     [

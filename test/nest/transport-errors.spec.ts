@@ -12,6 +12,7 @@ import {
   type ExceptionFilter,
   Sse,
   UseGuards,
+  UseInterceptors,
   type CanActivate,
   type HttpException,
   type MessageEvent,
@@ -26,6 +27,7 @@ import { MessageBody, SubscribeMessage, WebSocketGateway } from '@nestjs/websock
 import { graphql, GraphQLNonNull, GraphQLObjectType, GraphQLSchema, GraphQLString } from 'graphql';
 import {
   Locked,
+  LockedInterceptor,
   LockExpiredError,
   LockLostError,
   LockTakenError,
@@ -127,6 +129,28 @@ describe('over HTTP', () => {
         message: 'The resource is locked by another call',
         error: 'LOCK_TAKEN',
       },
+    });
+  });
+
+  it('a taken lock is 423 where the interceptor sees no module that sets statuses', async () => {
+    @Controller()
+    @UseInterceptors(LockedInterceptor)
+    class Apart {
+      @Get()
+      async run(): Promise<void> {
+        throw new LockTakenError('taken', { ...details, retryAfter: null });
+      }
+    }
+    const module = await Test.createTestingModule({ controllers: [Apart] })
+      .setLogger(new Log())
+      .compile();
+    const application = module.createNestApplication({ forceCloseConnections: true });
+    await application.listen(0, '127.0.0.1');
+    afterTest(() => application.close());
+
+    expect(await get(await application.getUrl(), '/')).toMatchObject({
+      status: 423,
+      body: { error: 'LOCK_TAKEN' },
     });
   });
 
