@@ -645,6 +645,19 @@ describe('@Locked on what cannot be locked', () => {
     expect(String(error)).toMatch(message);
   });
 
+  it.each([String, Number, Boolean, BigInt, Symbol, Array])(
+    'a method declared to return what cannot come later is a TypeError at once: %p',
+    (type) => {
+      const target = { run: () => undefined };
+      Reflect.defineMetadata('design:returntype', type, target, 'run');
+      const decorate = Locked('a') as MethodDecorator;
+
+      const error = thrown(() => decorate(target, 'run', { value: target.run }));
+
+      expect(String(error)).toMatch(new RegExp(`synchronous method \\(${type.name}\\)`));
+    },
+  );
+
   it('rejects what a synchronous method returns, and leaves nothing locked', async () => {
     let insideLock: boolean | undefined;
     @Injectable()

@@ -21,6 +21,7 @@ import {
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { client, server } from '../support/redis-of-spec.js';
+import { startRedisServer } from '../support/redis-servers.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
 import { Log, startPlain, threeNodes } from './support/applications.js';
 import { faultyNodes } from './support/faulty-nodes.js';
@@ -133,6 +134,21 @@ describe('RedlockModule registered', () => {
     expect(over).toMatchObject({ isValid: false, state: 'free' });
   });
 
+  it.each([
+    [1, 'votes at once'],
+    [3, 'are in quarantine from the start'],
+  ])('over fresh servers, these are known to vote or not: %i %s', async (count) => {
+    const servers = await Promise.all(Array.from({ length: count }, () => startRedisServer()));
+    afterTest(() => Promise.all(servers.map((started) => started.stop())));
+    const imports = [RedlockModule.forRoot(servers.map(({ url }) => url))];
+
+    const { nodes } = await (await startPlain({ imports })).get(RedlockService).status();
+
+    expect(nodes.map(({ quarantineRemaining }) => quarantineRemaining > 0)).toEqual(
+      servers.map(() => count >= 3),
+    );
+  });
+
   it('is seen by all modules, or only where it is imported', async () => {
     @Injectable()
     class Service {
@@ -240,6 +256,8 @@ describe('RedlockModule given bad input', () => {
       () => RedlockModule.forRoot(undefined, { environment: null as never }),
       /Expected environment to be an Environment, got null/,
     ],
+    ['the token of ""', () => getRedlockToken(''), /lock domain .*got ""/],
+    ['the injection of ""', () => InjectRedlock(''), /lock domain .*got ""/],
     ['no way to make options', () => RedlockModule.forRootAsync({}), /one of useFactory.*got 0/],
     [
       'two ways to make options',
