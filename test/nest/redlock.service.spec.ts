@@ -1,5 +1,5 @@
 /* eslint-disable @typescript-eslint/no-unused-vars -- parameters are there for their types */
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
 import {
   currentLock,
@@ -86,6 +86,19 @@ describe('RedlockService', () => {
 
     expect(String(await rejection(call(redlock)))).toMatch(message);
     expect((await redlock.status()).held).toBe(0);
+  });
+});
+
+describe('two copies of the package in one process, such as ESM and CJS', () => {
+  it('know of the same lock in a context', async () => {
+    const redlock = await startService();
+    jest.resetModules();
+    const copy = await import('nestjs-locked');
+
+    const found = await redlock.using('a', () => copy.currentLock()?.resources);
+
+    expect(copy.currentLock).not.toBe(currentLock);
+    expect(found).toEqual(['a']);
   });
 });
 
