@@ -118,6 +118,7 @@ describe('RedlockModule registered', () => {
     expect(log.lines.filter(([level]) => level === 'warn')).toEqual(
       warnings.map((text) => ['warn', expect.stringContaining(text), 'Redlock']),
     );
+    expect(log.lines.join()).not.toContain('in this process only');
   });
 
   it('with an environment takes time from there, and its node in memory too', async () => {

@@ -132,23 +132,24 @@ describe('over HTTP', () => {
     });
   });
 
-  it('a taken lock is 423 where the interceptor sees no module that sets statuses', async () => {
-    @Controller()
-    @UseInterceptors(LockedInterceptor)
-    class Apart {
-      @Get()
-      async run(): Promise<void> {
-        throw new LockTakenError('taken', { ...details, retryAfter: null });
-      }
+  @Controller('by-hand')
+  @UseInterceptors(LockedInterceptor)
+  class BoundByHand {
+    @Get()
+    async run(): Promise<void> {
+      throw new LockTakenError('taken', { ...details, retryAfter: null });
     }
-    const module = await Test.createTestingModule({ controllers: [Apart] })
+  }
+
+  it('a taken lock is 423 where the interceptor sees no module that sets statuses', async () => {
+    const module = await Test.createTestingModule({ controllers: [BoundByHand] })
       .setLogger(new Log())
       .compile();
     const application = module.createNestApplication({ forceCloseConnections: true });
     await application.listen(0, '127.0.0.1');
     afterTest(() => application.close());
 
-    expect(await get(await application.getUrl(), '/')).toMatchObject({
+    expect(await get(await application.getUrl(), '/by-hand')).toMatchObject({
       status: 423,
       body: { error: 'LOCK_TAKEN' },
     });
@@ -224,6 +225,13 @@ describe('over HTTP', () => {
     expect(taken).toMatchObject({ status: 409, body: { statusCode: 409 } });
     expect(await get(url, '/failing/expired')).toMatchObject({ status: 502 });
     expect(await get(url, '/failing/lost')).toMatchObject({ status: 599 });
+  });
+
+  it('statuses are as the module says also where the interceptor is bound by hand', async () => {
+    const options = { interceptor: false, httpStatus: { taken: 409 } };
+    const { url } = await startServer({ controllers: [BoundByHand] }, options);
+
+    expect(await get(url, '/by-hand')).toMatchObject({ status: 409 });
   });
 
   it('a filter of the application sees the original as the cause, and other errors as they are', async () => {
