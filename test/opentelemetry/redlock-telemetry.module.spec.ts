@@ -30,7 +30,7 @@ import type { FaultyNode } from 'nestjs-locked/testing';
 import { afterTest } from '../support/after-test.js';
 import { Log, quick, startPlain, threeNodes } from '../nest/support/applications.js';
 import { faultyNodes } from '../nest/support/faulty-nodes.js';
-import { aborted, Gate, rejection, thrown } from '../nest/support/events.js';
+import { aborted, Gate, rejection, thrown, turn } from '../nest/support/events.js';
 
 /** An SDK in memory, and an application that tells it of its locks. */
 async function startTelemetry(
@@ -118,6 +118,24 @@ describe('metrics', () => {
       { ...domain, 'nestjs_locked.outcome': 'aborted', value: 1 },
       { ...domain, 'nestjs_locked.outcome': 'no_quorum', value: 1 },
     ]);
+  });
+
+  it('count the calls that were still waiting at the shutdown', async () => {
+    const { module, redlock, points } = await startTelemetry();
+    const lock = await redlock.acquire('a');
+    const waiting = rejection(redlock.acquire('a', 10_000, { wait: 60_000 }));
+    while ((await redlock.status()).waiting === 0) await turn();
+
+    const closing = module.close();
+    await waiting;
+    await lock.release();
+    await closing;
+
+    expect(values(await points('nestjs_locked.acquisitions'))).toContainEqual({
+      ...domain,
+      'nestjs_locked.outcome': 'closed',
+      value: 1,
+    });
   });
 
   it('measure waiting, holding and rounds in seconds', async () => {
@@ -287,7 +305,7 @@ describe('metrics', () => {
     const { redlock, points } = await startTelemetry({ resourceClass });
 
     await redlock.using(['1 sku', '2 sku', '3 account'], () => 1);
-    await redlock.using(['1 sku', 'x'], () => 1);
+    await redlock.using(['1 sku', 'x', 'nameless '], () => 1);
     await redlock.using('x', () => 1);
 
     const classes = (await points('nestjs_locked.acquisitions')).map(
@@ -392,6 +410,7 @@ describe('spans', () => {
     expect(milliseconds(refused.endTime)).toBeLessThanOrEqual(endedAt + 2);
     expect(milliseconds(refused.duration)).toBeGreaterThanOrEqual(49);
     expect(refused.attributes['nestjs_locked.attempts']).toBeGreaterThanOrEqual(1);
+    expect(refused.attributes).toMatchObject(domain);
     // Contention is what locks are for.
     expect(refused.status.code).toBe(SpanStatusCode.UNSET);
   });
