@@ -167,8 +167,13 @@ describe('metrics', () => {
     expect(sumOf('nestjs_locked.hold.duration', 'released')).toBeGreaterThanOrEqual(0.05);
     expect(sumOf('nestjs_locked.hold.duration', 'released')).toBeLessThanOrEqual(took);
     expect(sumOf('nestjs_locked.round.duration', 'granted')).toBeLessThanOrEqual(took);
-    const operations = found.map(({ attributes }) => attributes['nestjs_locked.operation']);
-    expect(new Set(operations.filter(Boolean))).toEqual(new Set(['acquire', 'extend']));
+    const rounds = found.filter(({ name }) => name === 'nestjs_locked.round.duration');
+    const asked = (operation: string) => ({ 'nestjs_locked.operation': operation });
+    expect(rounds.map(({ attributes }) => attributes)).toEqual([
+      { ...granted, ...asked('acquire') },
+      { ...domain, 'nestjs_locked.outcome': 'refused', ...asked('acquire') },
+      { ...granted, ...asked('extend') },
+    ]);
   });
 
   it('count extensions, and losses by reason', async () => {
