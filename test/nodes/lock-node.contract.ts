@@ -380,21 +380,28 @@ function listening(node: () => LockNode, other: () => LockNode, requestFor: Requ
     ear.stop();
   });
 
-  it('tells nobody where the release asks for that, or deletes nothing', async () => {
-    const request = requestFor({ world });
-    const ear = await listen(other(), worldOf(), 'r');
-    await acquire(node(), request);
+  it.each([
+    ['one lock', ['r']],
+    ['several', ['q', 'r']],
+  ])(
+    'tells nobody where the release asks for that, or deletes nothing: %s',
+    async (_, resources) => {
+      const request = requestFor({ world, resources });
+      const last = requestFor({ world, resources: ['last'] });
+      const ear = await listen(other(), worldOf(), 'r');
+      const end = await listen(other(), worldOf(), 'last');
+      for (const acquired of [request, last]) await acquire(node(), acquired);
 
-    await release(node(), { ...request, wakes: false });
-    await release(node(), { ...request, wakes: true });
-    const next = requestFor({ world });
-    await acquire(node(), next);
-    await release(node(), { ...next, wakes: true });
+      await release(node(), { ...request, wakes: false });
+      await release(node(), { ...request, wakes: true });
+      // What is told is heard in order: all that was told before has been heard by then.
+      await release(node(), { ...last, wakes: true });
+      await end.woken;
 
-    await ear.woken;
-    expect(ear.heard).toEqual([1]);
-    ear.stop();
-  });
+      expect(ear.heard).toEqual([]);
+      for (const { stop } of [ear, end]) stop();
+    },
+  );
 
   it('does not count the process itself, which hears its own releases too', async () => {
     const request = requestFor({ world });

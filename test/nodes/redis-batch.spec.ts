@@ -81,6 +81,17 @@ describe('the operations of one tick', () => {
     ]);
   });
 
+  it('tell of the node’s time with each grant, also beside one that is refused', async () => {
+    const node = await start();
+    const [mine, others] = [requestIn({ resources: ['a'] }), requestIn({ resources: ['a'] })];
+
+    const answers = await Promise.all([acquire(node, mine), acquire(node, others)]);
+
+    expect(answers.map(({ vote }) => vote)).toEqual(['granted', 'taken']);
+    const nodeTime = 'nodeTime' in answers[0] ? answers[0].nodeTime : 0;
+    expect(Math.abs(nodeTime / 1_000 - Date.now())).toBeLessThan(5_000);
+  });
+
   it('go as a script of their own where there is but one', async () => {
     const node = await start();
 
@@ -96,16 +107,17 @@ describe('the operations of one tick', () => {
     await client.config('SET', 'slowlog-log-slower-than', '10000');
   });
 
-  it('fill as many calls as they need, of at most 128 locks each', async () => {
+  it.each([
+    { length: 256, calls: 2 },
+    { length: 257, calls: 3 },
+  ])('fill calls of 128 locks each: $length fill $calls', async ({ length, calls }) => {
     const node = await start();
-    const requests = Array.from({ length: 300 }, (_, index) =>
-      requestIn({ resources: [`r${index}`] }),
-    );
+    const requests = Array.from({ length }, (_, index) => requestIn({ resources: [`r${index}`] }));
 
     const answers = await Promise.all(requests.map((request) => acquire(node, request)));
 
     expect(new Set(answers.map(({ vote }) => vote))).toEqual(new Set(['granted']));
-    expect(await scriptCalls()).toBe(3);
+    expect(await scriptCalls()).toBe(calls);
   });
 
   it('may be one with more than 128 locks', async () => {
@@ -222,22 +234,29 @@ describe('a server that has forgotten the scripts', () => {
     expect(await client.get('a')).toBe(second.ownerId);
   });
 
-  it('does not get an acquisition that was given up meanwhile: it would be a ghost', async () => {
-    const node = await start();
-    const [given, kept] = [requestIn({ resources: ['a'] }), requestIn({ resources: ['b'] })];
-    await client.script('FLUSH');
-    const asked = Promise.all([acquire(node, given), acquire(node, kept)]);
-    // Another tick, before the server has answered.
-    await new Promise((resolve) => process.nextTick(resolve));
+  it.each([
+    ['beside another', ['b']],
+    ['by itself', []],
+  ])(
+    'does not get an acquisition that was given up meanwhile, %s: it would be a ghost',
+    async (_, others) => {
+      const node = await start();
+      const given = requestIn({ resources: ['a'] });
+      const kept = others.map((name) => requestIn({ resources: [name] }));
+      await client.script('FLUSH');
+      const asked = Promise.all([given, ...kept].map((request) => acquire(node, request)));
+      // Another tick, before the server has answered.
+      await new Promise((resolve) => process.nextTick(resolve));
 
-    const released = release(node, given);
+      const released = release(node, given);
 
-    const [ghost, granted] = await asked;
-    await released;
-    expect(ghost).toMatchObject({ vote: 'failed', mayHold: false });
-    expect(granted.vote).toBe('granted');
-    expect(await client.mget('a', 'b')).toEqual([null, kept.ownerId]);
-  });
+      const [ghost, ...granted] = await asked;
+      await released;
+      expect(ghost).toMatchObject({ vote: 'failed', mayHold: false });
+      expect(granted.map(({ vote }) => vote)).toEqual(others.map(() => 'granted'));
+      expect(await client.mget('a', 'b')).toEqual([null, kept[0]?.ownerId ?? null]);
+    },
+  );
 });
 
 describe('a node that is closed in the same tick', () => {
