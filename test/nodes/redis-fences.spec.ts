@@ -136,7 +136,7 @@ describe('the fence records', () => {
       { world, token: START + 1 },
     ];
     const answers: unknown[] = [];
-    for (const resource of ['r0', 'r10499']) {
+    for (const resource of ['r0', 'r999', 'r1000', 'r10499']) {
       await client.hset(ODD, { [resource]: START - 1 });
       answers.push(await acquire(START, { ...all, token: START - 1 }));
       await client.del(ODD);
@@ -144,7 +144,7 @@ describe('the fence records', () => {
 
     const granted = await acquire(START, all);
 
-    expect(answers).toEqual(Array(2).fill(['stale', START, START - 1]));
+    expect(answers).toEqual(Array(4).fill(['stale', START, START - 1]));
     expect(granted).toBe(START);
     expect(Object.keys(await recordsIn(EVEN))).toHaveLength(10_500);
     await client.del(...resources);
@@ -154,19 +154,26 @@ describe('the fence records', () => {
     expect(new Set(Object.values(await recordsIn(EVEN)))).toEqual(new Set([`${START + 1}`]));
   });
 
-  it('are not lowered by an extension that creates its key again', async () => {
-    const args = (token: number): readonly (string | number)[] =>
-      ownerArguments({ name: 'extend', request: requestFor({ world, token }) });
-    await lock(START, 'r', START + 10);
+  it.each([
+    ['even', START],
+    ['odd', START + R],
+  ])(
+    'are raised, never lowered, by an extension that creates its key in an %s period',
+    async (parity, now) => {
+      const args = (token: number): readonly (string | number)[] =>
+        ownerArguments({ name: 'extend', request: requestFor({ world, token }) });
+      const hash = `redlock:fences:${parity}`;
+      await lock(now, 'r', now + 10);
 
-    await runAt(START, 'extend', args(START + 9));
-    const kept = await recordsIn(EVEN);
-    await client.del('r');
-    await runAt(START, 'extend', args(START + 11));
+      await runAt(now, 'extend', args(now + 9));
+      const kept = await recordsIn(hash);
+      await client.del('r');
+      await runAt(now, 'extend', args(now + 11));
 
-    expect(kept).toEqual({ r: `${START + 10}` });
-    expect(await recordsIn(EVEN)).toEqual({ r: `${START + 11}` });
-  });
+      expect(kept).toEqual({ r: `${now + 10}` });
+      expect(await recordsIn(hash)).toEqual({ r: `${now + 11}` });
+    },
+  );
 });
 
 describe('a batch', () => {
@@ -203,7 +210,7 @@ describe('a batch', () => {
     expect(await recordsIn(EVEN)).toEqual({ a: `${START}`, b: `${START + 1}`, far: `${far}` });
   });
 
-  it.each(['hmget', 'hset', 'unlink'])(
+  it.each(['hmget', 'hset', 'unlink', 'pexpire'])(
     'fails for each lock where the user has no right to %s',
     async (command) => {
       const rights = ['reset', 'on', '>secret', '~*', '&*', '+@all', `-${command}`];

@@ -8,10 +8,11 @@ import {
   type BatchedOperation,
 } from '../../lib/nodes/redis-script-arguments.js';
 import { scriptsOf } from '../../lib/nodes/redis-scripts.js';
-import type { World } from '../../lib/core/lock-node.js';
+import type { OwnerRequest, World } from '../../lib/core/lock-node.js';
 import { requestFor, worldOf } from '../support/node-harness.js';
 import { client, connect } from '../support/redis-of-spec.js';
-import { replidOf } from '../support/server-info.js';
+import { runAt } from '../support/scripts-at.js';
+import { callsOn, replidOf } from '../support/server-info.js';
 import { Random } from '../simulation/random.js';
 
 beforeEach(async () => {
@@ -88,9 +89,53 @@ describe('a user without the right to MGET', () => {
   });
 });
 
+describe('operations that are alike', () => {
+  const requests = Array.from({ length: 10 }, (_, n) => requestFor({ resources: [`r${n}`] }));
+  const [first] = requests as [OwnerRequest];
+  const now = first.token;
+
+  it('are done by one call for all, where that is not the lock itself', async () => {
+    const all = requests.map((request) => ({ ...request, world: first.world }));
+    const acquisitions = all.map((request) => ({ name: 'acquire', request }) as const);
+    const releases = all.map(
+      (request) =>
+        ({ name: 'release', request: { ...request, wakes: true }, isListening: false }) as const,
+    );
+    const run = async (operations: readonly BatchedOperation[]): Promise<unknown> => {
+      await client.config('RESETSTAT');
+      await runAt(now, 'batch', batchArguments(first.world, operations));
+      const calls = Object.entries(await callsOn(client));
+      return Object.fromEntries(calls.filter(([name]) => !/^(config|eval|info$)/.test(name)));
+    };
+    await run([{ name: 'acquire', request: requestFor({ token: now - 1 }) }]);
+
+    const [acquired, released] = [await run(acquisitions), await run(releases)];
+
+    expect(acquired).toEqual({ hmget: 3, set: 10, hset: 1 });
+    expect(released).toEqual({ mget: 1, del: 1, 'pubsub|numsub': 1 });
+  });
+
+  it('are judged at one moment: the clock is asked once', async () => {
+    await client.config('RESETSTAT');
+
+    await runBatch(
+      ['a', 'b'].map((name) => {
+        const request = requestFor({ world: first.world, resources: [name, `other ${name}`] });
+        return { name: 'acquire', request };
+      }),
+    );
+
+    expect(await callsOn(client)).toMatchObject({ time: 1, set: 4 });
+  });
+});
+
 describe('operations that all go well', () => {
-  it('are answered with one number, the node’s time', async () => {
-    const world = worldOf({ keyPrefix: 'many:' });
+  it.each([
+    ['', false],
+    [', after quarantine', true],
+  ])('are answered with one number, the node’s time%s', async (_, quarantine) => {
+    const world = worldOf({ keyPrefix: 'many:', quarantine });
+    await endQuarantine();
     const requests = ['a', 'c'].map((name) => requestFor({ world, resources: [name] }));
     const acquisitions = requests.map((request) => ({ name: 'acquire', request }) as const);
 
@@ -113,13 +158,15 @@ describe('deletions that are refused', () => {
       request: { ...request, wakes: false },
       isListening: false,
     } as const;
-    await asBatch([{ name: 'acquire', request }]);
+    const pair = requestFor({ world, resources: ['b', 'c'] });
+    const together = { ...release, request: { ...pair, wakes: false } } as const;
+    await asBatch([request, pair].map((asked) => ({ name: 'acquire', request: asked })));
     await client.replicaof('127.0.0.1', 1);
 
-    const answers = await asBatch([release, release]);
+    const answers = await asBatch([release, release, together]);
 
     await client.replicaof('NO', 'ONE');
-    expect(answers).toEqual(['error READONLY', 'error READONLY']);
+    expect(answers).toEqual(['error READONLY', 'error READONLY', 'error READONLY']);
   });
 });
 

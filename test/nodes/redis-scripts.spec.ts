@@ -329,17 +329,28 @@ describe('an odd reply', () => {
     'is a failure that may hold the key: %j',
     (reply) => {
       for (const read of [readAcquired, readExtended, readReleased]) {
-        expect(read(reply)).toMatchObject({ vote: 'failed', mayHold: true });
+        expect(read(reply)).toMatchObject({
+          vote: 'failed',
+          mayHold: true,
+          isMisconfiguration: false,
+        });
       }
     },
   );
 
-  it('does not pass for an owner or a certificate', () => {
-    expect(readInspected('x')).toMatchObject({ vote: 'failed' });
-    expect(readInspected([7, 7])).toMatchObject({ vote: 'failed' });
-    expect(readCertified('x')).toBeNull();
-    expect(readCertified(['1', '2'])).toBeNull();
-  });
+  it.each([null, 'x', ['owner'], [7, 7], ['owner', '7']])(
+    'does not pass for an owner: %j',
+    (reply) => {
+      expect(readInspected(reply)).toMatchObject({ vote: 'failed' });
+    },
+  );
+
+  it.each([null, 'x', ['1', 2, 1, ''], [1, '2', 1, ''], [1, 2, 1]])(
+    'does not pass for a certificate: %j',
+    (reply) => {
+      expect(readCertified(reply)).toBeNull();
+    },
+  );
 });
 
 describe('a release that tells those who listen', () => {
