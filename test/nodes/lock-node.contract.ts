@@ -127,6 +127,17 @@ function acquiring(node: () => LockNode, requestFor: RequestFor, now: () => numb
     expect(found.vote === 'found' && found.remaining).toBeLessThanOrEqual(5_000);
   });
 
+  it('takes the rest for an owner who has some of several resources', async () => {
+    const request = requestFor({ resources: ['a'] });
+    await acquire(node(), request);
+
+    const token = request.token + 1;
+    const answer = await acquire(node(), { ...request, resources: ['a', 'b'], token });
+
+    expect(answer.vote).toBe('granted');
+    expect((await acquire(node(), requestFor({ resources: ['b'] }))).vote).toBe('taken');
+  });
+
   it('takes any name, and keeps the names of two prefixes apart', async () => {
     const resources = ['__proto__', 'größe', 'line\nbreak', 'space d', '{tag}', '🔒'].sort();
     const prefixed = worldOf({ keyPrefix: 'p:' });
@@ -212,6 +223,17 @@ function fencing(node: () => LockNode, requestFor: RequestFor, now: () => number
     const answer = await acquire(node(), request);
 
     expect(answer).toMatchObject({ vote: 'stale', low: request.token });
+  });
+
+  it('lowers no record by a release that comes late', async () => {
+    const [late, between, last] = [requestFor(), requestFor(), requestFor()];
+    await acquire(node(), last);
+    await release(node(), last);
+
+    await release(node(), late);
+    const answer = await acquire(node(), between);
+
+    expect(answer).toMatchObject({ vote: 'stale', low: last.token });
   });
 
   it('makes no tombstone of a token above its clock window', async () => {
@@ -430,6 +452,17 @@ function listening(node: () => LockNode, other: () => LockNode, requestFor: Requ
     expect(answer).toEqual({ vote: 'done', listeners: 0 });
     expect(first.heard).toEqual([]);
     second.stop();
+  });
+
+  it('tells nothing to who stopped before it was live', async () => {
+    const told: boolean[] = [];
+    const onLive = (isLive: boolean): void => void told.push(isLive);
+    other().listen(world, 'r', { onLive, onWake: () => undefined })();
+
+    const next = await listen(other(), world, 'r');
+
+    expect(told).toEqual([]);
+    next.stop();
   });
 
   it('keeps the listeners of two prefixes apart', async () => {

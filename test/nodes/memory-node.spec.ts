@@ -3,7 +3,15 @@ import { systemEnvironment, type Environment } from '../../lib/core/environment.
 import { ExpiringMap } from '../../lib/nodes/expiring-map.js';
 import { MemoryNode } from '../../lib/nodes/memory-node.js';
 import { eventually } from '../support/eventually.js';
-import { acquire, inspect, listen, release, requestFor, worldOf } from '../support/node-harness.js';
+import {
+  acquire,
+  extend,
+  inspect,
+  listen,
+  release,
+  requestFor,
+  worldOf,
+} from '../support/node-harness.js';
 import { describeLockNode } from './lock-node.contract.js';
 
 /** Two clocks that go only where they are told. */
@@ -86,6 +94,32 @@ describe('MemoryNode', () => {
     expect(one.vote).toBe('granted');
   });
 
+  it('remembers the token of a lock that expired without a release', async () => {
+    const { clocks, node } = start();
+    const first = requestFor({ token: clocks.wall * 1_000, ttl: 100 });
+    await acquire(node, first);
+
+    clocks.pass(101);
+    const answer = await acquire(node, requestFor({ token: first.token }));
+
+    expect(answer).toMatchObject({ vote: 'stale', low: first.token });
+  });
+
+  it('remembers the token of an extension that created its key, unless a higher one is known', async () => {
+    const { clocks, node } = start();
+    const token = clocks.wall * 1_000;
+    const extendOnce = async (extended: number): Promise<void> => {
+      await extend(node, requestFor({ token: extended, ttl: 100 }));
+      clocks.pass(101);
+    };
+    await extendOnce(token + 10);
+    await extendOnce(token + 5);
+
+    const answer = await acquire(node, requestFor({ token: token + 10 }));
+
+    expect(answer).toMatchObject({ vote: 'stale', low: token + 10 });
+  });
+
   it('forgets a token only when its clock alone refuses it', async () => {
     const { clocks, node } = start();
     const first = requestFor({ token: clocks.wall * 1_000 + SKEW });
@@ -119,9 +153,10 @@ describe('MemoryNode', () => {
     const request = requestFor();
     await acquire(node, request);
 
-    const found = await inspect(new MemoryNode(), request.world, 'r');
+    const another = new MemoryNode();
+    const found = await inspect(another, request.world, 'r');
 
-    expect(node.name).toBe('shared');
+    expect([node.name, another.name]).toEqual(['shared', 'memory']);
     expect((await acquire(node, requestFor())).vote).toBe('taken');
     expect(found).toMatchObject({ ownerId: null });
   });
