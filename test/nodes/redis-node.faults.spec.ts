@@ -177,6 +177,36 @@ describe('a node that is closed', () => {
   }
 });
 
+describe('the timers of a node', () => {
+  it('keep no process from its end, but the one for the last answers of a node that is closed', async () => {
+    const server = await startServer();
+    const holding: boolean[] = [];
+    const environment: Environment = {
+      ...systemEnvironment,
+      startTimer(delay, callback, holdsProcess) {
+        holding.push(holdsProcess);
+        return systemEnvironment.startTimer(delay, callback, holdsProcess);
+      },
+    };
+    const nodes = await startNode(server.url, { quarantine: true }, environment);
+    const { close, log, node } = nodes;
+    await acquire(node, requestFor());
+    node.listen(worldOf(), 'r', { onLive: () => undefined, onWake: () => undefined });
+    await eventually(async () => (await callsOf(server.client, 'subscribe')) === 1);
+
+    await server.restart();
+    await log.untilState('down');
+    await log.untilState('up', log.events.length);
+    const meanwhile = [...holding];
+    await close();
+
+    // To connect and to connect anew, twice each; a quarantine; a look after the server.
+    expect(meanwhile.length).toBeGreaterThanOrEqual(5);
+    expect(new Set(meanwhile)).toEqual(new Set([false]));
+    expect(holding.slice(meanwhile.length)).toEqual([true]);
+  });
+});
+
 describe('a server that hangs (SIGSTOP)', () => {
   it('is suspended: votes fail at once, and nothing piles up', async () => {
     const server = await startServer();
