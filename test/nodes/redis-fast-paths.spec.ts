@@ -111,11 +111,14 @@ describe.each([
 });
 
 describe('a lock by itself', () => {
-  it('is acquired by six commands and released by three', async () => {
-    await warmUp();
-    const request = requestOf(fenced, START + 1);
+  it.each([
+    ['even', START],
+    ['odd', START + R],
+  ])('is acquired by six commands and released by three, in an %s period', async (_, now) => {
+    await acquire(now, requestOf(fenced, now, 'of the period'));
+    const request = requestOf(fenced, now + 1);
 
-    const acquired = await commandsOf(() => acquire(START, request));
+    const acquired = await commandsOf(() => acquire(now, request));
     const released = await commandsOf(() => release(request));
 
     expect(acquired).toEqual({ get: 1, hmget: 2, set: 1, hset: 1 });

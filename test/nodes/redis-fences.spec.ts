@@ -210,9 +210,16 @@ describe('a batch', () => {
     expect(await recordsIn(EVEN)).toEqual({ a: `${START}`, b: `${START + 1}`, far: `${far}` });
   });
 
-  it.each(['hmget', 'hset', 'unlink', 'pexpire'])(
-    'fails for each lock where the user has no right to %s',
-    async (command) => {
+  it.each([
+    ['hmget', 'new'],
+    ['hset', 'new'],
+    ['unlink', 'new'],
+    ['pexpire', 'new'],
+    ['hset', 'known'],
+  ])(
+    'fails for each lock where the user has no right to %s, in a %s period',
+    async (command, period) => {
+      if (period === 'known') await lock(START, 'earlier');
       const rights = ['reset', 'on', '>secret', '~*', '&*', '+@all', `-${command}`];
       await client.call('ACL', ['SETUSER', 'weak', ...rights]);
       const weak = connect({ username: 'weak', password: 'secret' });

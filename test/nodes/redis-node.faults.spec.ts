@@ -733,6 +733,7 @@ describe('a server that refuses commands', () => {
       await acquire(node, requestFor()),
       await extend(node, requestFor()),
       await release(node, requestFor()),
+      await inspect(node, worldOf(), 'r'),
     ];
 
     for (const answer of answers) {

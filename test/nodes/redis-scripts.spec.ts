@@ -39,9 +39,9 @@ async function acquire(request: OwnerRequest, isPersistent = false): Promise<Acq
   return readAcquired(await run(script, ownerArguments({ name: 'acquire', request })));
 }
 
-async function extend(request: OwnerRequest): Promise<ExtendAnswer> {
+async function extend(request: OwnerRequest, on = client): Promise<ExtendAnswer> {
   const script = scriptsOf(request.world, false).extend;
-  return readExtended(await run(script, ownerArguments({ name: 'extend', request })));
+  return readExtended(await run(script, ownerArguments({ name: 'extend', request }), on));
 }
 
 function release(
@@ -186,6 +186,19 @@ describe('a node without memory', () => {
 
     expect(answers).toMatchObject([{ quarantineRemaining: M }, { quarantineRemaining: M }]);
     await expect(acquire(old)).rejects.toThrow(/^OOM /);
+  });
+});
+
+describe('an extension', () => {
+  it('is not granted by a user without the right to PEXPIRE', async () => {
+    await client.acl('SETUSER', 'stiff', 'reset', 'on', '>secret', '~*', '+@all', '-pexpire');
+    const stiff = connect({ username: 'stiff', password: 'secret' });
+    const request = requestFor({ ttl: 1_000 });
+    await acquire(request);
+
+    const answer = extend({ ...request, ttl: 20_000 }, stiff);
+
+    await expect(answer).rejects.toThrow(/can't run this command|no permissions/i);
   });
 });
 
