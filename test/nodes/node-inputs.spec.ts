@@ -59,6 +59,7 @@ describe('what a node may be named by', () => {
       { sentinels: [{ host: 'b', port: 1 }, { host: 'a' }], name: 'main' },
       'redis+sentinel://a:26379,b:1/main/0',
     ],
+    [{ sentinels: [{ port: 1 }], name: 'main' }, 'redis+sentinel://localhost:1/main/0'],
   ])('%j is shown as %s', (input, name) => {
     expect(nameOf(input)).toBe(name);
   });
@@ -84,16 +85,17 @@ describe('what a node may be named by', () => {
     { client: 'nothing', host: 'example.test' },
     { url: 'redis://example.test', tls: {}, password: 'secret' },
     { host: 'example.test', persistent: 1 },
+    { host: 'example.test', keyPrefix: 'own:', password: 'secret' },
     [],
     nodeRedisClient,
     { client: nodeRedisClient },
     nodeWithoutListen,
-  ])('%j is refused, without its password', (input) => {
+  ])('%j is refused by its place, without its password', (input) => {
     expect.assertions(2);
     try {
       create([input]);
     } catch (error) {
-      expect(error).toBeInstanceOf(TypeError);
+      expect(String(error)).toMatch(/^TypeError: Expected .*nodes\[0\]/);
       expect(String(error)).not.toContain('secret');
     }
   });
@@ -166,6 +168,7 @@ describe("an application's ioredis client", () => {
       await close();
 
       expect(answer.vote).toBe('granted');
+      expect(node.name).toBe(`redis://127.0.0.1:${client.options.port}/0`);
       expect(connections).toBe(2);
       expect(client.status).toBe('ready');
       expect(await client.ping()).toBe('PONG');
@@ -240,6 +243,15 @@ describe('a connection', () => {
     await client.auth('needed');
     await client.select(5);
     expect(await client.exists('r')).toBe(1);
+  });
+
+  it('goes by the address family of a URL', async () => {
+    const { port } = await startServer();
+
+    const votes = [4, 6].map((family) => lockOver(`redis://localhost:${port}?family=${family}`));
+
+    // The server is bound to 127.0.0.1 alone.
+    expect(await Promise.all(votes)).toEqual(['granted', 'failed']);
   });
 
   it('goes over a Unix socket', async () => {

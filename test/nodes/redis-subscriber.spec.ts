@@ -157,6 +157,22 @@ describe('a subscriber', () => {
     expect(ear.heard).toEqual([2, 1, 1, 1, 1, 1, 1, 1]);
   });
 
+  it('bears what is told to nobody here: on the common channel, or when all have stopped', async () => {
+    const [ear, late] = [new Ear(), new Ear()];
+    subscriber.subscribe(CHANNEL, ear);
+    const stop = subscriber.subscribe('left', late);
+    await Promise.all([ear.told(1), late.told(1)]);
+
+    await client.publish(COMMON, '1');
+    stop();
+    stop();
+    await client.publish('left', '1');
+    await client.publish(CHANNEL, '1');
+
+    await eventually(() => ear.heard.length === 1);
+    expect([ear.live, late.heard]).toEqual([[true], []]);
+  });
+
   it('says when it hears no more, connects anew, and says when it hears again', async () => {
     const ear = new Ear();
     subscriber.subscribe(CHANNEL, ear);
@@ -171,14 +187,17 @@ describe('a subscriber', () => {
   });
 
   it('gives up an old connection for a new one when the server is reached anew', async () => {
+    const { connections, environment, watched } = watch(server.url);
     const ear = new Ear();
-    subscriber.subscribe(CHANNEL, ear);
+    watched.subscribe(CHANNEL, ear);
     await ear.told(1);
+    const end = ended(connections);
 
-    subscriber.renew();
-    await ear.told(3);
+    watched.renew();
+    await Promise.all([end, ear.told(3)]);
 
     expect(ear.live).toEqual([true, false, true]);
+    expect([connections.length, environment.pendingTimers]).toEqual([2, 0]);
     await eventually(async () => (await subscriptions()) === 1);
   });
 
@@ -305,6 +324,14 @@ describe('a subscriber', () => {
 });
 
 describe('a subscriber to whom nobody listens any more', () => {
+  async function hearsAgain(watched: RedisSubscriber): Promise<void> {
+    const ear = new Ear();
+    watched.subscribe(CHANNEL, ear);
+    await ear.told(1);
+    await client.publish(CHANNEL, '1');
+    await eventually(() => ear.heard.length === 1);
+  }
+
   async function startLive() {
     const { watched, ...rest } = watch(server.url);
     const ear = new Ear();
@@ -330,8 +357,8 @@ describe('a subscriber to whom nobody listens any more', () => {
     expect(connections).toHaveLength(1);
   });
 
-  it('stays away when it was about to connect anew', async () => {
-    const { connections, environment, stop } = await startLive();
+  it('stays away when it was about to connect anew, until somebody does', async () => {
+    const { connections, environment, stop, watched } = await startLive();
     await cutAllOff(connections);
     const timers = environment.pendingTimers;
 
@@ -340,9 +367,10 @@ describe('a subscriber to whom nobody listens any more', () => {
 
     expect(timers).toBe(1);
     expect(connections).toHaveLength(1);
+    await hearsAgain(watched);
   });
 
-  it('gives up its connection when the server is reached anew, and makes none', async () => {
+  it('gives up its connection when the server is reached anew, and makes none until somebody does', async () => {
     const { connections, stop, watched } = await startLive();
     stop();
 
@@ -351,5 +379,6 @@ describe('a subscriber to whom nobody listens any more', () => {
     expect(connections).toHaveLength(1);
     const clients = async (): Promise<string> => String(await client.client('LIST'));
     await eventually(async () => !(await clients()).includes('name=nestjs-locked'));
+    await hearsAgain(watched);
   });
 });
