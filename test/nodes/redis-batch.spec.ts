@@ -191,13 +191,15 @@ describe('an operation that fails', () => {
     await Promise.all([acquire(node, held), acquire(node, other)]);
     await client.config('SET', 'maxmemory', '1');
 
-    const [refused, extended, released] = await Promise.all([
+    const [refused, alike, extended, released] = await Promise.all([
       acquire(node, requestIn({ resources: ['c'] })),
+      acquire(node, requestIn({ resources: ['d'] })),
       extend(node, held),
       release(node, other),
     ]);
 
-    expect(refused).toMatchObject({ vote: 'failed', mayHold: false });
+    const want = { vote: 'failed', mayHold: false, message: expect.stringMatching(/^OOM /) };
+    expect([refused, alike]).toMatchObject([want, want]);
     expect([extended.vote, released.vote]).toEqual(['granted', 'done']);
   });
 

@@ -6,6 +6,7 @@ import type * as Ioredis from 'ioredis';
 import { systemEnvironment } from '../../lib/core/environment.js';
 import { encodeCommand } from '../../lib/nodes/redis-command.js';
 import { RedisConnection, type OnReply } from '../../lib/nodes/redis-connection.js';
+import { lostOutcome, unsentOutcome } from '../../lib/nodes/redis-outcomes.js';
 import { afterTest } from '../support/after-test.js';
 import { untilCollected } from '../support/collect-garbage.js';
 import { connect, server } from '../support/redis-of-spec.js';
@@ -54,6 +55,31 @@ describe('a command', () => {
     expect(await reply).toBe('PONG');
     expect(connect()).not.toBeInstanceOf(copy.Redis);
     expect(written.mock.calls[0]?.[0]).toBeInstanceOf(copy.Command);
+  });
+});
+
+describe('a connection that has ended', () => {
+  it('sends nothing, and says so when the call has returned', async () => {
+    const client = connect();
+    const connection = await connectionOver(client);
+    connection.end(lostOutcome('given up'));
+    const written = jest.spyOn(client, 'sendCommand');
+
+    const [reply] = ask(connection);
+
+    expect(await reply).toEqual(unsentOutcome('connection closed', false));
+    expect(written).not.toHaveBeenCalled();
+  });
+
+  it('fails what was unanswered, of which nobody knows whether it ran', async () => {
+    const connection = await connectionOver(connect());
+    const replies = [ask(connection)[0], ask(connection)[0]];
+
+    connection.end(lostOutcome('given up'));
+
+    const unknown = { vote: 'failed', mayHold: true, isMisconfiguration: false };
+    const failure = { ...unknown, message: 'given up' };
+    expect(await Promise.all(replies)).toEqual([failure, failure]);
   });
 });
 

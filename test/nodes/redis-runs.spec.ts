@@ -8,7 +8,7 @@ import {
   type BatchedOperation,
 } from '../../lib/nodes/redis-script-arguments.js';
 import { scriptsOf } from '../../lib/nodes/redis-scripts.js';
-import type { OwnerRequest, World } from '../../lib/core/lock-node.js';
+import type { World } from '../../lib/core/lock-node.js';
 import { requestFor, worldOf } from '../support/node-harness.js';
 import { client, connect } from '../support/redis-of-spec.js';
 import { runAt } from '../support/scripts-at.js';
@@ -90,29 +90,56 @@ describe('a user without the right to MGET', () => {
 });
 
 describe('operations that are alike', () => {
-  const requests = Array.from({ length: 10 }, (_, n) => requestFor({ resources: [`r${n}`] }));
-  const [first] = requests as [OwnerRequest];
-  const now = first.token;
+  const names = Array.from({ length: 10 }, (_, index) => `r${index}`);
+  const now = Date.now() * 1_000;
 
-  it('are done by one call for all, where that is not the lock itself', async () => {
-    const all = requests.map((request) => ({ ...request, world: first.world }));
-    const acquisitions = all.map((request) => ({ name: 'acquire', request }) as const);
-    const releases = all.map(
-      (request) =>
-        ({ name: 'release', request: { ...request, wakes: true }, isListening: false }) as const,
-    );
-    const run = async (operations: readonly BatchedOperation[]): Promise<unknown> => {
-      await client.config('RESETSTAT');
-      await runAt(now, 'batch', batchArguments(first.world, operations));
-      const calls = Object.entries(await callsOn(client));
-      return Object.fromEntries(calls.filter(([name]) => !/^(config|eval|info$)/.test(name)));
-    };
-    await run([{ name: 'acquire', request: requestFor({ token: now - 1 }) }]);
+  function runOf(world: World, token: number): BatchedOperation[] {
+    const requests = names.map((name) => requestFor({ world, resources: [name], token }));
+    return requests.map((request) => ({ name: 'acquire', request }));
+  }
 
-    const [acquired, released] = [await run(acquisitions), await run(releases)];
+  function runNow(operations: readonly BatchedOperation[]): Promise<unknown> {
+    const world = operations[0]?.request.world ?? worldOf();
+    return runAt(now, 'batch', batchArguments(world, operations), { of: world });
+  }
 
-    expect(acquired).toEqual({ hmget: 3, set: 10, hset: 1 });
-    expect(released).toEqual({ mget: 1, del: 1, 'pubsub|numsub': 1 });
+  it.each([
+    ['with fencing', true, { hmget: 3, set: 10, hset: 1 }],
+    ['without fencing', false, { set: 10 }],
+  ])(
+    'are done by one call for all, where that is not the lock itself, %s',
+    async (_, fencing, calls) => {
+      const world = worldOf({ fencing });
+      const acquisitions = runOf(world, fencing ? now : 0);
+      const releases = acquisitions.map(
+        ({ request }) =>
+          ({ name: 'release', request: { ...request, wakes: true }, isListening: false }) as const,
+      );
+      const callsOf = async (operations: readonly BatchedOperation[]): Promise<unknown> => {
+        await client.config('RESETSTAT');
+        await runNow(operations);
+        const ran = Object.entries(await callsOn(client));
+        return Object.fromEntries(ran.filter(([name]) => !/^(config|eval|info$)/.test(name)));
+      };
+      await runNow([{ name: 'acquire', request: requestFor({ world, token: now }) }]);
+
+      const [acquired, released] = [await callsOf(acquisitions), await callsOf(releases)];
+
+      expect(acquired).toEqual(calls);
+      expect(released).toEqual({ mget: 1, del: 1, 'pubsub|numsub': 1 });
+    },
+  );
+
+  it('are refused at the lower end of the clock’s window, and granted at the upper one', async () => {
+    const world = worldOf();
+    const skew = world.clockSkewMax * 1_000;
+
+    const replies = [
+      await runNow(runOf(world, now - skew)),
+      await runNow(runOf(world, now + skew)),
+    ];
+
+    expect(replies).toEqual([[now, ...names.map(() => ['stale', now - skew])], now]);
   });
 
   it('are judged at one moment: the clock is asked once', async () => {
@@ -120,7 +147,7 @@ describe('operations that are alike', () => {
 
     await runBatch(
       ['a', 'b'].map((name) => {
-        const request = requestFor({ world: first.world, resources: [name, `other ${name}`] });
+        const request = requestFor({ world: worldOf(), resources: [name, `other ${name}`] });
         return { name: 'acquire', request };
       }),
     );
