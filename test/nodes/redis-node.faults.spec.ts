@@ -3,7 +3,11 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { systemEnvironment, type Environment } from '../../lib/core/environment.js';
+import {
+  systemEnvironment,
+  type Environment,
+  type TimerHandle,
+} from '../../lib/core/environment.js';
 import type { LockNode, ReleaseRequest } from '../../lib/core/lock-node.js';
 import type { RedlockOptions } from '../../lib/core/options.js';
 import type { NodeInput } from '../../lib/nodes/node-inputs.js';
@@ -120,6 +124,28 @@ async function callsOf(client: Redis, command: string): Promise<number> {
   return (await callsOn(client))[command] ?? 0;
 }
 
+/** Listens, and answers each command with what `reply` gives for its words, if anything. */
+async function startPretender(reply: (words: string) => string | null) {
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket.on('error', () => undefined));
+    socket.on('close', () => sockets.delete(socket));
+    socket.on('data', (data) => {
+      const commands = data.toString().split(/^(?=\*)/m);
+      for (const words of commands) socket.write(reply(words) ?? '');
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  afterTest(() => {
+    server.close();
+    for (const socket of sockets) socket.destroy();
+  });
+  return {
+    sockets,
+    address: { host: '127.0.0.1', port: (server.address() as AddressInfo).port },
+  };
+}
+
 describe('a node that is closed', () => {
   it('leaves neither timer nor socket, whatever its server does', async () => {
     const [up, frozen, down] = [await startServer(), await startServer(), await startServer()];
@@ -178,20 +204,39 @@ describe('a node that is closed', () => {
 });
 
 describe('the timers of a node', () => {
-  it('keep no process from its end, but the one for the last answers of a node that is closed', async () => {
-    const server = await startServer();
+  /** Which timers run, and whether they keep the process from its end; and of all, whether they did. */
+  function watchTimers() {
+    const running = new Set<TimerHandle>();
     const holding: boolean[] = [];
     const environment: Environment = {
       ...systemEnvironment,
       startTimer(delay, callback, holdsProcess) {
         holding.push(holdsProcess);
-        return systemEnvironment.startTimer(delay, callback, holdsProcess);
+        const onEnd = (): void => {
+          running.delete(timer);
+          callback();
+        };
+        const timer = systemEnvironment.startTimer(delay, onEnd, holdsProcess);
+        running.add(timer);
+        return timer;
+      },
+      stopTimer(timer) {
+        running.delete(timer);
+        systemEnvironment.stopTimer(timer);
       },
     };
+    return { environment, holding, running };
+  }
+
+  const ear = { onLive: () => undefined, onWake: () => undefined };
+
+  it('keep no process from its end, but the one for the last answers of a node that is closed', async () => {
+    const server = await startServer();
+    const { environment, holding } = watchTimers();
     const nodes = await startNode(server.url, { quarantine: true }, environment);
     const { close, log, node } = nodes;
     await acquire(node, requestFor());
-    node.listen(worldOf(), 'r', { onLive: () => undefined, onWake: () => undefined });
+    node.listen(worldOf(), 'r', ear);
     await eventually(async () => (await callsOf(server.client, 'subscribe')) === 1);
 
     await server.restart();
@@ -204,6 +249,29 @@ describe('the timers of a node', () => {
     expect(meanwhile.length).toBeGreaterThanOrEqual(5);
     expect(new Set(meanwhile)).toEqual(new Set([false]));
     expect(holding.slice(meanwhile.length)).toEqual([true]);
+  });
+
+  it.each(['up', 'down', 'connecting'])('are stopped when it is closed while %s', async (state) => {
+    const server = await startServer();
+    const { environment, running } = watchTimers();
+    if (state === 'connecting') server.freeze();
+    const { close, log, node } = startNodes([server.url], { quarantine: true }, environment);
+    if (state !== 'connecting') {
+      await log.until(({ message }) => message.includes('do not count'));
+      node.listen(worldOf(), 'r', ear);
+      await eventually(async () => (await callsOf(server.client, 'subscribe')) === 1);
+      void acquire(node, requestFor());
+    }
+    if (state === 'down') {
+      await server.stop();
+      await log.untilState('down');
+    }
+    const before = running.size;
+
+    await close();
+
+    expect(before).toBeGreaterThan(0);
+    expect(running.size).toBe(0);
   });
 });
 
@@ -304,30 +372,106 @@ describe('a server that hangs (SIGSTOP)', () => {
     expect(log.messages).toContainEqual(expect.stringMatching(/^silent for 3\d\d ms$/));
   });
 
-  it('is suspended after three looks in a row that came on time', async () => {
-    const server = await startServer();
+  /** A node whose looks after its server happen when a test says so. */
+  async function startLooked(server: RedisServer, options: RedlockOptions) {
     let now = 0;
-    let onLook = (): void => {};
+    let onLook: (() => void) | null = null;
     const environment: Environment = {
       ...systemEnvironment,
       now: () => now,
       startTimer(delay, callback, holdsProcess) {
         if (delay !== 30) return systemEnvironment.startTimer(delay, callback, holdsProcess);
         onLook = callback;
-        return null;
+        return callback;
+      },
+      stopTimer(timer) {
+        if (timer === onLook) onLook = null;
+        else systemEnvironment.stopTimer(timer);
       },
     };
-    const { node } = await startNode(server.url, PATIENT, environment);
+    const nodes = await startNode(server.url, options, environment);
+    // Else its end would be waited for.
+    afterTest(() => server.thaw());
+    const look = (elapsed = 30): string => {
+      now += elapsed;
+      const due = onLook;
+      onLook = null;
+      due?.();
+      return nodes.node.status().state;
+    };
+    const looks = (count: number): string[] => Array.from({ length: count }, () => look());
+    return { ...nodes, look, looks };
+  }
+
+  it('is suspended after three looks in a row that came on time', async () => {
+    const server = await startServer();
+    const { look, node } = await startLooked(server, PATIENT);
     server.freeze();
     void inspectMany(node, MANY);
 
-    const states = [30, 30, 45, 30, 35, 30].map((elapsed) => {
-      now += elapsed;
-      onLook();
-      return node.status().state;
-    });
+    const states = [30, 30, 41, 30, 40, 30].map(look);
 
     expect(states).toEqual(['up', 'up', 'up', 'up', 'up', 'suspended']);
+  });
+
+  it('is given three looks again when it has answered', async () => {
+    const server = await startServer();
+    const { looks, node } = await startLooked(server, PATIENT);
+    server.freeze();
+    const inspected = inspectMany(node, MANY);
+    const before = looks(2);
+    server.thaw();
+    await inspected;
+
+    server.freeze();
+    void inspectMany(node, MANY);
+    const after = looks(3);
+
+    expect([before, after]).toEqual([
+      ['up', 'up'],
+      ['up', 'up', 'suspended'],
+    ]);
+  });
+
+  it('is suspended and disconnected by the silence between looks', async () => {
+    const server = await startServer();
+    const { looks, node } = await startLooked(server, IMPATIENT);
+    server.freeze();
+    void inspect(node, worldOf(), 'r');
+
+    const states = looks(11);
+
+    // A silence of 120 ms at the fifth, and of 300 ms at the last.
+    const suspended = Array<string>(6).fill('suspended');
+    expect(states).toEqual(['up', 'up', 'up', 'up', ...suspended, 'down']);
+  });
+
+  it('is found out also when it was idle before', async () => {
+    const server = await startServer();
+    const { looks, node } = await startLooked(server, IMPATIENT);
+    await inspect(node, worldOf(), 'r');
+    const idle = looks(2);
+
+    server.freeze();
+    void inspect(node, worldOf(), 'r');
+
+    expect([idle, looks(5).at(-1)]).toEqual([['up', 'up'], 'suspended']);
+  });
+
+  it('stays suspended until it has answered all that it was silent about', async () => {
+    const server = await startServer();
+    const { log, looks, node } = await startLooked(server, IMPATIENT);
+    server.freeze();
+    const states: string[] = [];
+    const onAnswer = (): void => void states.push(node.status().state);
+    for (let count = 0; count < 3; count += 1) node.inspect(worldOf(), 'r', onAnswer);
+    looks(5);
+
+    server.thaw();
+    await log.untilState('up', log.events.length);
+
+    expect(states).toEqual(['suspended', 'suspended', 'suspended']);
+    expect(log.events.map(({ status }) => status.state)).toEqual(['up', 'suspended', 'up']);
   });
 
   it('keeps no release beyond its time, although none is noted while it is away', async () => {
@@ -487,29 +631,7 @@ describe('a server that refused many releases', () => {
 });
 
 describe('a Sentinel that hangs', () => {
-  /** Listens, and answers each command with what `reply` gives for its words, if anything. */
-  async function startSentinel(reply: (words: string) => string | null) {
-    const sockets = new Set<Socket>();
-    const server = createServer((socket) => {
-      sockets.add(socket.on('error', () => undefined));
-      socket.on('close', () => sockets.delete(socket));
-      socket.on('data', (data) => {
-        const commands = data.toString().split(/^(?=\*)/m);
-        for (const words of commands) socket.write(reply(words) ?? '');
-      });
-    });
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    afterTest(() => {
-      server.close();
-      for (const socket of sockets) socket.destroy();
-    });
-    return {
-      sockets,
-      address: { host: '127.0.0.1', port: (server.address() as AddressInfo).port },
-    };
-  }
-
-  const startHung = () => startSentinel(() => null);
+  const startHung = () => startPretender(() => null);
 
   it('is left alone soon after the node is closed', async () => {
     const { address, sockets } = await startHung();
@@ -526,7 +648,7 @@ describe('a Sentinel that hangs', () => {
   it('does not keep the next one from being asked', async () => {
     const server = await startServer();
     const hung = await startHung();
-    const works = await startSentinel((words) => {
+    const works = await startPretender((words) => {
       if (!words.includes('sentinel')) return '+OK\r\n';
       if (words.includes('sentinels')) return '*0\r\n';
       return `*2\r\n$9\r\n127.0.0.1\r\n$${`${server.port}`.length}\r\n${server.port}\r\n`;
@@ -862,6 +984,17 @@ describe('a server that is unfit', () => {
     expect(answer).toMatchObject({ vote: 'failed', mayHold: false });
   });
 
+  it('because it answers oddly is not trusted', async () => {
+    const { address } = await startPretender(() => '+OK\r\n');
+
+    const { log, node } = startNodes([address]);
+    const { message } = await log.untilState('down');
+    const answer = await acquire(node, requestFor());
+
+    expect(message).toMatch(/^redis:.* answered oddly$/);
+    expect(answer).toMatchObject({ vote: 'failed', mayHold: false });
+  });
+
   it('because it is a replica is refused, and is a node again once promoted', async () => {
     const master = await startServer();
     const replica = await startServer('--replicaof', '127.0.0.1', `${master.port}`);
@@ -980,6 +1113,31 @@ describe('what an audit finds', () => {
     const byFencing = [expect.stringMatching(/goes by another fencing/)];
     expect([first, other, same, again]).toEqual([[], byTtl, [], byTtl]);
     expect([unfenced, alike, fenced]).toEqual([byFencing, [], byFencing]);
+  });
+
+  it.each([
+    { step: 0, findings: [] },
+    { step: 60_000, findings: [/^Its clock and that of redis:.* differ by more than 1000 ms\.$/] },
+  ])('a clock that differs from that of another server by $step ms', async ({ step, findings }) => {
+    const [first, second] = [await startServer(), await startServer()];
+    const proxy = await startProxy(second);
+    await proxy.close();
+    let passed = 0;
+    // The clock by which the first was measured was wrong: to us, those of both are apart.
+    const wallClock = (): number => systemEnvironment.wallClock() + passed;
+    // In a process that has run for a day.
+    const now = (): number => systemEnvironment.now() + 86_400_000;
+    const environment: Environment = { ...systemEnvironment, now, wallClock };
+    const { log } = startNodes([first.url, proxy.url], {}, environment);
+    await log.untilState('up');
+
+    passed = step;
+    await proxy.open();
+    const { status } = await log.until(
+      ({ status: { name, state } }) => state === 'up' && name.includes(`:${proxy.port}`),
+    );
+
+    expect(status.findings).toEqual(findings.map((finding) => expect.stringMatching(finding)));
   });
 
   it('INFO is denied, inside scripts too', async () => {
