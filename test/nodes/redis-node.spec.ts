@@ -72,7 +72,7 @@ describe('RedisNode', () => {
   });
 
   it('connects anew after timers were faked, whose client never told that it had ended', async () => {
-    const { node } = await start();
+    const { log, node } = await start();
     jest.useFakeTimers();
     afterTest(() => jest.useRealTimers());
     await client.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
@@ -83,6 +83,8 @@ describe('RedisNode', () => {
     const acquired = await acquire(node, requestFor());
 
     expect([lost.vote, acquired.vote]).toEqual(['failed', 'granted']);
+    // Not when its silence was noticed.
+    expect(log.events.map(({ status }) => status.state)).toEqual(['up', 'down', 'up']);
   });
 
   it('sends the text of a script that the server has forgotten', async () => {
