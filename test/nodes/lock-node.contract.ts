@@ -425,20 +425,26 @@ function listening(node: () => LockNode, other: () => LockNode, requestFor: Requ
     },
   );
 
-  it('does not count the process itself, which hears its own releases too', async () => {
-    const request = requestFor({ world });
-    const own = await listen(node(), world, 'r');
-    const others = await listen(other(), worldOf(), 'r');
-    await acquire(node(), request);
+  it.each([
+    ['one lock', ['r']],
+    ['several', ['q', 'r']],
+  ])(
+    'does not count the process itself, which hears its own releases too: %s',
+    async (_, resources) => {
+      const request = requestFor({ world, resources });
+      const own = await listen(node(), world, 'r');
+      const others = await listen(other(), worldOf(), 'r');
+      await acquire(node(), request);
 
-    const answer = await release(node(), { ...request, wakes: true });
+      const answer = await release(node(), { ...request, wakes: true });
 
-    expect(answer).toEqual({ vote: 'done', listeners: 1 });
-    await Promise.all([own.woken, others.woken]);
-    expect([...own.heard, ...others.heard]).toEqual([1, 1]);
-    own.stop();
-    others.stop();
-  });
+      expect(answer).toEqual({ vote: 'done', listeners: 1 });
+      await Promise.all([own.woken, others.woken]);
+      expect([...own.heard, ...others.heard]).toEqual([1, 1]);
+      own.stop();
+      others.stop();
+    },
+  );
 
   it('ends: who stops listening is neither told nor counted', async () => {
     const request = requestFor({ world });

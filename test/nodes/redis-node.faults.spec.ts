@@ -493,6 +493,10 @@ describe('a server that hangs (SIGSTOP)', () => {
   it('is up again when it answers', async () => {
     const server = await startServer();
     const { log, node } = await startNode(server.url, { ...IMPATIENT, stallTimeout: 60_000 });
+    const live: boolean[] = [];
+    const onLive = (isLive: boolean): void => void live.push(isLive);
+    node.listen(worldOf(), 'r', { onLive, onWake: () => undefined });
+    await eventually(() => live.length > 0);
     server.freeze();
     void acquire(node, requestFor());
     await log.untilState('suspended');
@@ -503,6 +507,8 @@ describe('a server that hangs (SIGSTOP)', () => {
     const answer = await acquire(node, requestFor({ resources: ['other'] }));
     expect(answer.vote).toBe('granted');
     expect(log.events.map(({ status }) => status.state)).toEqual(['up', 'suspended', 'up']);
+    // Whoever listens went on to.
+    expect(live).toEqual([true]);
   });
 
   it.each([true, false])(
@@ -893,12 +899,13 @@ describe('a server that refuses commands', () => {
     const request = requestFor({ ttl: 60_000 });
     await acquire(node, request);
 
-    const released = await release(node, request);
+    const released = [await release(node, request), await release(node, request)];
     const calls = await callsOf(server.client, 'evalsha');
     await acquire(node, requestFor({ resources: ['other'] }));
     await acquire(node, requestFor({ resources: ['another'] }));
 
-    expect(released).toMatchObject({ vote: 'failed', isMisconfiguration: true });
+    const refusal = { vote: 'failed', isMisconfiguration: true };
+    expect(released).toMatchObject([refusal, refusal]);
     expect(await callsOf(server.client, 'evalsha')).toBe(calls + 2);
     expect(node.status().findings).toEqual([expect.stringMatching(/^It refuses releases: /)]);
     expect(log.events.map(({ isTrouble }) => isTrouble)).toEqual([false, true]);
@@ -1085,13 +1092,18 @@ describe('what an audit finds', () => {
     );
 
     const { log } = await startNode({ url: server.url, persistent: true });
+    const told = [...log.events];
+    await server.stop();
+    await log.untilState('down');
 
-    const { findings } = log.events[0]?.status ?? {};
+    const { findings } = told[0]?.status ?? {};
     expect(findings).toHaveLength(3);
     expect(findings?.join(' ')).toMatch(
       /allkeys-lru.*1 connected replica.*append-only file is off/,
     );
-    expect(log.events).toMatchObject([{ isTrouble: true }]);
+    expect(told).toMatchObject([{ isTrouble: true }]);
+    // What was found stays known while it is away.
+    expect(log.events[1]?.status.findings).toEqual(findings);
   });
 
   it('another ttlMax of the client before is told by each that connects, while they differ', async () => {
@@ -1183,12 +1195,35 @@ describe('a server that forgets (quarantine)', () => {
     const before = log.events.length;
     await server.client.flushall();
 
-    const answer = await acquire(node, request());
+    const answers = ['r', 'other'].map((resource) =>
+      acquire(node, { ...request(), resources: [resource] }),
+    );
 
-    expect(answer.vote).toBe('quarantined');
-    const { isTrouble } = await log.until(({ message }) => BEGUN.test(message), before);
-    expect(isTrouble).toBe(true);
+    const votes = (await Promise.all(answers)).map(({ vote }) => vote);
+    expect(votes).toEqual(['quarantined', 'quarantined']);
     await log.until(({ message }) => message === OVER, before);
+    expect(log.events.slice(before)).toMatchObject([
+      { message: expect.stringMatching(BEGUN), isTrouble: true },
+      { message: OVER, isTrouble: false },
+    ]);
+  });
+
+  it('is not said to count before the last quarantine is over', async () => {
+    const server = await startServer();
+    const options: RedlockOptions = { quarantine: true, ttlMax: 1_000 };
+    const { log, node } = await startNode(server.url, options);
+    await eventually(() => node.status().quarantineRemaining < 900);
+    await server.client.flushall();
+
+    const { vote } = await acquire(node, requestFor({ world: worldOf(options), ttl: 100 }));
+    const remaining = node.status().quarantineRemaining;
+    await log.until(({ message }) => message === OVER);
+
+    expect(vote).toBe('quarantined');
+    expect(remaining).toBeGreaterThan(900);
+    expect(node.status().quarantineRemaining).toBe(0);
+    const messages = log.messages.map((message) => (BEGUN.test(message) ? 'begun' : message));
+    expect(messages).toEqual(['Connected.', 'begun', OVER]);
   });
 
   it('is told of when all answers of the call that showed it were given', async () => {

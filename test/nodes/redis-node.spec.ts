@@ -1,11 +1,14 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
-import type { LockNode } from '../../lib/core/lock-node.js';
+import { systemEnvironment } from '../../lib/core/environment.js';
+import type { LockNode, OwnerRequest } from '../../lib/core/lock-node.js';
 import { eventually } from '../support/eventually.js';
 import {
   acquire,
+  listen,
   release,
   requestFor,
   testNodes,
+  worldOf,
   type TestNodes,
 } from '../support/node-harness.js';
 import { afterTest } from '../support/after-test.js';
@@ -87,6 +90,20 @@ describe('RedisNode', () => {
     expect(log.events.map(({ status }) => status.state)).toEqual(['up', 'down', 'up']);
   });
 
+  it('subscribes anew when its server is reached anew: the other connection may be dead', async () => {
+    const { node } = await start();
+    const live: boolean[] = [];
+    const onLive = (isLive: boolean): void => void live.push(isLive);
+    const stop = node.listen(worldOf(), 'r', { onLive, onWake: () => undefined });
+    await eventually(() => live.length === 1);
+
+    await client.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+    await eventually(() => live.length === 3);
+
+    expect(live).toEqual([true, false, true]);
+    stop();
+  });
+
   it('sends the text of a script that the server has forgotten', async () => {
     const { node } = await start();
     const request = requestFor();
@@ -115,13 +132,36 @@ describe('RedisNode', () => {
   });
 
   it('leaves no connection behind when it is closed', async () => {
-    const { close } = await start();
+    const { close, node } = await start();
+    const ear = await listen(node, worldOf(), 'r');
     const names = async (): Promise<string> => String(await client.client('LIST'));
-    expect(await names()).toContain('name=nestjs-locked');
+    expect((await names()).match(/name=nestjs-locked/g)).toHaveLength(2);
 
     await close();
 
-    expect(await names()).not.toContain('name=nestjs-locked');
+    await eventually(async () => !(await names()).includes('name=nestjs-locked'));
+    ear.stop();
+  });
+
+  it('goes by the clock of the latest grant, unless that tells no time', async () => {
+    let behind = 0;
+    const wallClock = (): number => systemEnvironment.wallClock() - behind;
+    nodes = testNodes([server.url], {}, { ...systemEnvironment, wallClock });
+    await nodes.whenReady(5_000);
+    const { node } = nodes;
+    const offset = async (asked: OwnerRequest): Promise<number> => {
+      expect((await acquire(node, asked)).vote).toBe('granted');
+      return Math.round((node.status().clockOffset ?? Infinity) / 60_000);
+    };
+
+    behind = 3_600_000;
+    const told = await offset(requestFor());
+    behind = 7_200_000;
+    const world = worldOf({ fencing: false });
+    const untold = await offset(requestFor({ world, resources: ['other'], token: 0 }));
+
+    // In minutes.
+    expect([told, untold]).toEqual([60, 60]);
   });
 
   it('delivers a release that was asked for just before it is closed', async () => {
