@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { systemEnvironment, type Environment } from '../../lib/core/environment.js';
 import { ExpiringMap } from '../../lib/nodes/expiring-map.js';
 import { MemoryNode } from '../../lib/nodes/memory-node.js';
+import { collectGarbage } from '../support/collect-garbage.js';
 import { eventually } from '../support/eventually.js';
 import {
   acquire,
@@ -146,6 +147,23 @@ describe('MemoryNode', () => {
     await eventually(() => second.heard.length > 0);
 
     expect(first.heard).toEqual([]);
+  });
+
+  it('keeps nothing of those who have stopped listening', async () => {
+    const node = new MemoryNode();
+    const world = worldOf();
+    const ear = { onLive: () => undefined, onWake: () => undefined };
+    const heapAfter = async (round: string): Promise<number> => {
+      for (let n = 0; n < 20_000; n += 1) node.listen(world, `${round} ${n}`, ear)();
+      await new Promise(setImmediate);
+      collectGarbage();
+      return process.memoryUsage().heapUsed;
+    };
+
+    const growth = -(await heapAfter('first')) + (await heapAfter('second'));
+
+    // A name and an empty set for each would be more than 4 MB.
+    expect(growth).toBeLessThan(1_500_000);
   });
 
   it('is shared by all who use it, and by nobody else', async () => {

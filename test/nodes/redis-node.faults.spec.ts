@@ -230,11 +230,14 @@ describe('the timers of a node', () => {
 
   const ear = { onLive: () => undefined, onWake: () => undefined };
 
-  it('keep no process from its end, but the one for the last answers of a node that is closed', async () => {
+  it('keep no process from its end, but those that somebody waits for', async () => {
     const server = await startServer();
     const { environment, holding } = watchTimers();
-    const nodes = await startNode(server.url, { quarantine: true }, environment);
+    const nodes = startNodes([server.url], { quarantine: true }, environment);
     const { close, log, node } = nodes;
+    const ready = nodes.whenReady(60_000);
+    const waitedFor = holding.splice(-1);
+    await ready;
     await acquire(node, requestFor());
     node.listen(worldOf(), 'r', ear);
     await eventually(async () => (await callsOf(server.client, 'subscribe')) === 1);
@@ -242,21 +245,24 @@ describe('the timers of a node', () => {
     await server.restart();
     await log.untilState('down');
     await log.untilState('up', log.events.length);
-    const meanwhile = [...holding];
+    const meanwhile = holding.splice(0);
     await close();
 
     // To connect and to connect anew, twice each; a quarantine; a look after the server.
     expect(meanwhile.length).toBeGreaterThanOrEqual(5);
     expect(new Set(meanwhile)).toEqual(new Set([false]));
-    expect(holding.slice(meanwhile.length)).toEqual([true]);
+    // For all nodes to be ready, and for the last answers of one that is closed.
+    expect([...waitedFor, ...holding]).toEqual([true, true]);
   });
 
   it.each(['up', 'down', 'connecting'])('are stopped when it is closed while %s', async (state) => {
     const server = await startServer();
     const { environment, running } = watchTimers();
     if (state === 'connecting') server.freeze();
-    const { close, log, node } = startNodes([server.url], { quarantine: true }, environment);
+    const nodes = startNodes([server.url], { quarantine: true }, environment);
+    const { close, log, node } = nodes;
     if (state !== 'connecting') {
+      await nodes.whenReady(60_000);
       await log.until(({ message }) => message.includes('do not count'));
       node.listen(worldOf(), 'r', ear);
       await eventually(async () => (await callsOf(server.client, 'subscribe')) === 1);
@@ -726,6 +732,22 @@ describe('a connection that breaks', () => {
     expect(next.vote).toBe('granted');
   });
 
+  it('takes nothing with it that was answered: no release is sent twice', async () => {
+    const server = await startServer();
+    const proxy = await startProxy(server);
+    const { log, node } = await startNode(proxy.url);
+    const request = requestFor({ ttl: 60_000 });
+    await acquire(node, request);
+    await release(node, request);
+
+    proxy.cut();
+    await log.untilState('down');
+    await log.untilState('up', log.events.length);
+    await inspect(node, request.world, 'r');
+
+    expect(await callsOf(server.client, 'evalsha')).toBe(2);
+  });
+
   it('is told once, however many attempts to connect fail', async () => {
     const server = await startServer();
     const proxy = await startProxy(server);
@@ -1101,7 +1123,7 @@ describe('what an audit finds', () => {
     expect(findings?.join(' ')).toMatch(
       /allkeys-lru.*1 connected replica.*append-only file is off/,
     );
-    expect(told).toMatchObject([{ isTrouble: true }]);
+    expect(told).toMatchObject([{ isTrouble: true, message: findings?.join(' ') }]);
     // What was found stays known while it is away.
     expect(log.events[1]?.status.findings).toEqual(findings);
   });

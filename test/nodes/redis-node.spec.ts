@@ -62,6 +62,17 @@ describe('RedisNode', () => {
     ]);
   });
 
+  it('is connecting at first, and fails what is asked of it by then', async () => {
+    nodes = testNodes([server.url]);
+    const { node } = nodes;
+    const { clockOffset, state } = node.status();
+
+    const answer = await acquire(node, requestFor());
+
+    expect({ clockOffset, state }).toEqual({ clockOffset: null, state: 'connecting' });
+    expect(answer).toMatchObject({ vote: 'failed', mayHold: false, isMisconfiguration: false });
+  });
+
   it('sends and answers while a test of an application fakes timers', async () => {
     const { node } = await start();
     jest.useFakeTimers();
