@@ -148,12 +148,18 @@ async function startPretender(reply: (words: string) => string | null) {
 
 describe('a node that is closed', () => {
   it('leaves neither timer nor socket, whatever its server does', async () => {
-    const [up, frozen, down] = [await startServer(), await startServer(), await startServer()];
+    const [up, frozen] = [await startServer(), await startServer()];
+    const [down, lost] = [await startServer(), await startServer()];
     await down.stop();
+    await disconnect(lost.client);
     const before = resourceCount();
-    const inputs = [up.url, frozen.url, down.url];
-    const { close, log } = startNodes(inputs, { ...IMPATIENT, quarantine: true });
-    await log.untilState('down');
+    const inputs = [up.url, frozen.url, down.url, lost.url];
+    const { close, log, whenReady } = startNodes(inputs, { ...IMPATIENT, quarantine: true });
+    await whenReady(60_000);
+    await lost.stop();
+    await log.until(
+      ({ status: { name, state } }) => state === 'down' && name.includes(`:${lost.port}`),
+    );
     frozen.freeze();
 
     await close();
@@ -261,8 +267,9 @@ describe('the timers of a node', () => {
     if (state === 'connecting') server.freeze();
     const nodes = startNodes([server.url], { quarantine: true }, environment);
     const { close, log, node } = nodes;
+    const ready = nodes.whenReady(60_000);
     if (state !== 'connecting') {
-      await nodes.whenReady(60_000);
+      await ready;
       await log.until(({ message }) => message.includes('do not count'));
       node.listen(worldOf(), 'r', ear);
       await eventually(async () => (await callsOf(server.client, 'subscribe')) === 1);
@@ -275,6 +282,7 @@ describe('the timers of a node', () => {
     const before = running.size;
 
     await close();
+    await ready;
 
     expect(before).toBeGreaterThan(0);
     expect(running.size).toBe(0);

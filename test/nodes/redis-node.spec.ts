@@ -12,7 +12,7 @@ import {
   type TestNodes,
 } from '../support/node-harness.js';
 import { afterTest } from '../support/after-test.js';
-import { client, server } from '../support/redis-of-spec.js';
+import { client, connect, server } from '../support/redis-of-spec.js';
 import { describeLockNode } from './lock-node.contract.js';
 
 let nodes: TestNodes | null = null;
@@ -152,6 +152,14 @@ describe('RedisNode', () => {
 
     await eventually(async () => !(await names()).includes('name=nestjs-locked'));
     ear.stop();
+  });
+
+  it('leaves no connection behind, either, when it is closed as soon as it was made', async () => {
+    await testNodes([server.url]).close();
+
+    // Of one that is made later: that of the node would be there by now.
+    const names = String(await connect().client('LIST'));
+    expect(names).not.toContain('name=nestjs-locked');
   });
 
   it('goes by the clock of the latest grant, unless that tells no time', async () => {
