@@ -1010,6 +1010,19 @@ describe('a server that is unfit', () => {
     expect((await log.untilState('refused')).message).toMatch(/^NOPERM /);
   });
 
+  it.each([true, false])(
+    'because the user has no right to its keys is refused (quarantine: %s)',
+    async (quarantine) => {
+      const server = await startServer();
+      const rights = ['on', '>p', '~elsewhere:*', '+@all'];
+      await server.client.call('ACL', ['SETUSER', 'u', ...rights]);
+
+      const { log } = startNodes([`redis://u:p@127.0.0.1:${server.port}`], { quarantine });
+
+      expect((await log.untilState('refused')).message).toMatch(/^NOPERM /);
+    },
+  );
+
   it('because it has no such database is refused, and does not lock in another one', async () => {
     const server = await startServer();
 
