@@ -8,11 +8,11 @@ import {
   type Environment,
   type TimerHandle,
 } from '../../lib/core/environment.js';
-import type { LockNode, ReleaseRequest } from '../../lib/core/lock-node.js';
+import type { LockNode, ReleaseAnswer, ReleaseRequest } from '../../lib/core/lock-node.js';
 import type { RedlockOptions } from '../../lib/core/options.js';
 import type { NodeInput } from '../../lib/nodes/node-inputs.js';
 import { afterTest } from '../support/after-test.js';
-import { collectGarbage } from '../support/collect-garbage.js';
+import { collectGarbage, untilCollected } from '../support/collect-garbage.js';
 import { eventually } from '../support/eventually.js';
 import {
   acquire,
@@ -603,6 +603,34 @@ describe('a server that refuses writes for a while', () => {
       await eventually(async () => (await server.client.exists('r')) === 0);
     },
   );
+});
+
+describe('a server that refused a release', () => {
+  /** Asks for the answer; gives it, and who asked. */
+  function ask(node: LockNode, request: ReleaseRequest): [Promise<string>, WeakRef<object>] {
+    let onAnswer: (answer: ReleaseAnswer) => void = () => undefined;
+    const vote = new Promise<string>((resolve) => {
+      onAnswer = (answer) => resolve(answer.vote);
+    });
+    node.release(request, onAnswer);
+    return [vote, new WeakRef(onAnswer)];
+  }
+
+  it('does not have the node keep who was answered, only what is to be sent again', async () => {
+    const { client, url } = await startServer();
+    const { node } = await startNode(url);
+    const request = { ...requestFor({ ttl: 60_000 }), wakes: false };
+    await acquire(node, request);
+    await client.config('SET', 'min-replicas-to-write', '1');
+
+    const [vote, asker] = ask(node, request);
+
+    expect(await vote).toBe('failed');
+    await untilCollected(asker);
+    await client.config('SET', 'min-replicas-to-write', '0');
+    await acquire(node, requestFor({ resources: ['other'] }));
+    await eventually(async () => (await client.exists('r')) === 0);
+  });
 });
 
 describe('a server that refused many releases', () => {
