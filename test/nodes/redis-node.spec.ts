@@ -4,6 +4,8 @@ import type { LockNode, OwnerRequest } from '../../lib/core/lock-node.js';
 import { eventually } from '../support/eventually.js';
 import {
   acquire,
+  extend,
+  inspect,
   listen,
   release,
   requestFor,
@@ -195,13 +197,38 @@ describe('RedisNode', () => {
     expect(await client.exists('r')).toBe(0);
   });
 
+  it('answers alike whoever asks for a release that is on its way already', async () => {
+    const { node } = await start();
+    const request = requestFor();
+    const ear = await listen(await startOther(), worldOf(), 'r');
+    afterTest(() => others?.close());
+    await acquire(node, request);
+    const wakes = { ...request, wakes: true };
+
+    const first = release(node, wakes);
+    // Another tick, before the server has answered.
+    await new Promise((resolve) => process.nextTick(resolve));
+    const answers = await Promise.all([first, release(node, wakes)]);
+
+    const told = { vote: 'done', listeners: 1 };
+    expect(answers).toEqual([told, told]);
+    ear.stop();
+  });
+
   it('fails what is asked of it once it is closed, and sends nothing', async () => {
     const { close, node } = await start();
     await close();
+    const request = requestFor();
 
-    const answer = await acquire(node, requestFor());
+    const answers = await Promise.all([
+      acquire(node, request),
+      extend(node, request),
+      release(node, request),
+      inspect(node, request.world, 'r'),
+    ]);
 
-    expect(answer).toMatchObject({ vote: 'failed', mayHold: false, message: 'closed' });
+    const failure = { vote: 'failed', mayHold: false, message: 'closed' };
+    expect(answers).toMatchObject([failure, failure, failure, failure]);
     expect(node.status().state).toBe('down');
   });
 });
