@@ -61,3 +61,17 @@ describe('the servers of a set', () => {
     expect(twins).toEqual([null, null]);
   });
 });
+
+describe('a node that is declared persistent', () => {
+  it.each([
+    ['on', 1, []],
+    ['off', 0, [expect.stringMatching(/declared persistent/)]],
+  ])('is believed where its append-only file is on: it is %s', (_, enabled, findings) => {
+    const facts = factsOf(`role:master\r\naof_enabled:${enabled}\r\n`);
+    const node = { name: 'node', isPersistent: true };
+
+    const verdict = judge(node, facts, { offset: 0, error: 0 }, new NodePeers(), worldOf());
+
+    expect(verdict).toEqual({ refusal: null, findings });
+  });
+});
