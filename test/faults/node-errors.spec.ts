@@ -5,7 +5,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { describe, expect, it } from '@jest/globals';
-import { Redis } from 'ioredis';
 
 import type { RedlockOptions } from '../../lib/core/options.js';
 import { afterTest } from '../support/after-test.js';
@@ -18,32 +17,8 @@ import {
   requestFor,
   testNodes,
   worldOf,
-  type TestNodes,
 } from '../support/node-harness.js';
-import { startRedisServer } from '../support/redis-servers.js';
-
-interface Server {
-  readonly url: string;
-  readonly port: number;
-  call(command: string, ...args: readonly string[]): Promise<unknown>;
-}
-
-async function startServer(...args: string[]): Promise<Server> {
-  const server = await startRedisServer({ args });
-  afterTest(() => server.stop());
-  const client = new Redis(server.url, { enableReadyCheck: false });
-  client.on('error', () => undefined);
-  afterTest(() => client.disconnect());
-  const { url, port } = server;
-  return { url, port, call: (command, ...rest) => client.call(command, [...rest]) };
-}
-
-async function startNode(server: Server, options: RedlockOptions = {}): Promise<TestNodes> {
-  const nodes = testNodes([server.url], options);
-  afterTest(() => nodes.close());
-  await nodes.log.untilState('up');
-  return nodes;
-}
+import { startNode, startServer } from '../support/servers-of-test.js';
 
 const refused = { vote: 'failed', mayHold: false, isMisconfiguration: false } as const;
 const misconfigured = { ...refused, isMisconfiguration: true } as const;
@@ -53,17 +28,17 @@ describe('a server that cannot save (MISCONF)', () => {
     const folder = mkdtempSync(join(tmpdir(), 'nestjs-locked-unwritable-'));
     afterTest(() => rmSync(folder, { recursive: true, force: true }));
     const server = await startServer('--dir', folder, '--save', '3600 1');
-    const { node } = await startNode(server);
+    const { node } = await startNode(server.url);
     // A folder that is gone refuses root, too.
     rmSync(folder, { recursive: true });
-    await server.call('BGSAVE').catch(() => undefined);
+    await server.client.call('BGSAVE').catch(() => undefined);
     await eventually(async () => {
-      const info = String(await server.call('INFO', 'persistence'));
+      const info = String(await server.client.call('INFO', 'persistence'));
       return info.includes('rdb_last_bgsave_status:err');
     });
 
     const answers = [await acquire(node, requestFor()), await inspect(node, worldOf(), 'r')];
-    await server.call('CONFIG', 'SET', 'stop-writes-on-bgsave-error', 'no');
+    await server.client.call('CONFIG', 'SET', 'stop-writes-on-bgsave-error', 'no');
 
     expect(answers[0]).toMatchObject({ ...refused, message: expect.stringMatching(/^MISCONF /) });
     expect(answers[1]).toMatchObject({ ownerId: null });
@@ -74,8 +49,8 @@ describe('a server that cannot save (MISCONF)', () => {
 describe('a server whose data is not to be had', () => {
   it('(MASTERDOWN) refuses while it waits for its master, and votes again when promoted', async () => {
     const server = await startServer('--replica-serve-stale-data', 'no');
-    const { node } = await startNode(server);
-    await server.call('REPLICAOF', '127.0.0.1', '1');
+    const { node } = await startNode(server.url);
+    await server.client.call('REPLICAOF', '127.0.0.1', '1');
 
     const request = requestFor();
     const answers = [
@@ -83,7 +58,7 @@ describe('a server whose data is not to be had', () => {
       await extend(node, request),
       await release(node, request),
     ];
-    await server.call('REPLICAOF', 'NO', 'ONE');
+    await server.client.call('REPLICAOF', 'NO', 'ONE');
 
     for (const answer of answers) {
       expect(answer).toMatchObject({ ...refused, message: expect.stringMatching(/^MASTERDOWN /) });
@@ -93,11 +68,11 @@ describe('a server whose data is not to be had', () => {
 
   it('(LOADING) refuses over a connection that it has had before, which stays', async () => {
     const server = await startServer('--enable-debug-command', 'yes', '--rdbcompression', 'no');
-    const { node, log } = await startNode(server);
-    await server.call('DEBUG', 'POPULATE', '300', 'key', '2000');
-    await server.call('CONFIG', 'SET', 'key-load-delay', '2000');
-    await server.call('CONFIG', 'SET', 'loading-process-events-interval-bytes', '1024');
-    const reloaded = server.call('DEBUG', 'RELOAD');
+    const { node, log } = await startNode(server.url);
+    await server.client.call('DEBUG', 'POPULATE', '300', 'key', '2000');
+    await server.client.call('CONFIG', 'SET', 'key-load-delay', '2000');
+    await server.client.call('CONFIG', 'SET', 'loading-process-events-interval-bytes', '1024');
+    const reloaded = server.client.call('DEBUG', 'RELOAD');
     // Answered when the loading has begun: before that the server listens to nobody.
     const answer = await acquire(node, requestFor());
     await reloaded;
@@ -121,7 +96,7 @@ describe('a server that is part of a Redis Cluster', () => {
     await nodes.log.untilState('down');
 
     const answer = await acquire(nodes.node, requestFor());
-    await server.call('CLUSTER', 'ADDSLOTSRANGE', '0', '16383');
+    await server.client.call('CLUSTER', 'ADDSLOTSRANGE', '0', '16383');
     const { status } = await nodes.log.untilState('up');
 
     expect(answer).toMatchObject({ ...refused, message: expect.stringMatching(/^CLUSTERDOWN /) });
@@ -130,9 +105,9 @@ describe('a server that is part of a Redis Cluster', () => {
 
   it('(CROSSSLOT) is misconfigured, unless all keys are in one slot', async () => {
     const server = await startServer(...clustered);
-    await server.call('CLUSTER', 'ADDSLOTSRANGE', '0', '16383');
-    const { node } = await startNode(server);
-    const { node: nodeInOneSlot } = await startNode(server, inOneSlot);
+    await server.client.call('CLUSTER', 'ADDSLOTSRANGE', '0', '16383');
+    const { node } = await startNode(server.url);
+    const { node: nodeInOneSlot } = await startNode(server.url, inOneSlot);
     const answers: unknown[] = [];
 
     // A cluster of one is up when it has noticed.
@@ -151,13 +126,13 @@ describe('a server that is part of a Redis Cluster', () => {
 
   it('(ASK or TRYAGAIN, MOVED) refuses keys that move to another server', async () => {
     const [server, other] = [await startServer(...clustered), await startServer(...clustered)];
-    await server.call('CLUSTER', 'ADDSLOTSRANGE', '0', '16383');
-    const { node } = await startNode(server, inOneSlot);
-    await server.call('CLUSTER', 'MEET', '127.0.0.1', `${other.port}`);
-    const id = String(await other.call('CLUSTER', 'MYID'));
-    const slot = String(await server.call('CLUSTER', 'KEYSLOT', '{locks}'));
+    await server.client.call('CLUSTER', 'ADDSLOTSRANGE', '0', '16383');
+    const { node } = await startNode(server.url, inOneSlot);
+    await server.client.call('CLUSTER', 'MEET', '127.0.0.1', `${other.port}`);
+    const id = String(await other.client.call('CLUSTER', 'MYID'));
+    const slot = String(await server.client.call('CLUSTER', 'KEYSLOT', '{locks}'));
     const setSlot = (...to: string[]): Promise<unknown> =>
-      server.call('CLUSTER', 'SETSLOT', slot, ...to);
+      server.client.call('CLUSTER', 'SETSLOT', slot, ...to);
     await eventually(() =>
       setSlot('MIGRATING', id).then(
         () => true,

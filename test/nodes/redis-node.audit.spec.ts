@@ -1,0 +1,419 @@
+// What a Redis node finds out about its server when it connects, and what it makes of it.
+import { describe, expect, it } from '@jest/globals';
+import { connect } from 'node:net';
+import { systemEnvironment, type Environment } from '../../lib/core/environment.js';
+import type { LockNode } from '../../lib/core/lock-node.js';
+import type { RedlockOptions } from '../../lib/core/options.js';
+import { afterTest } from '../support/after-test.js';
+import { eventually } from '../support/eventually.js';
+import { acquire, requestFor, worldOf } from '../support/node-harness.js';
+import { replidOf } from '../support/server-info.js';
+import {
+  expectNoUnhandledRejections,
+  startNode,
+  startNodes,
+  startPretender,
+  startProxy,
+  startServer,
+} from '../support/servers-of-test.js';
+
+expectNoUnhandledRejections();
+
+describe('a server that is unfit', () => {
+  it('because of a wrong password is refused, and told without the password', async () => {
+    const server = await startServer('--requirepass', 'right');
+    const input = `redis://:wrong-secret@127.0.0.1:${server.port}`;
+    const { log, node, whenReady } = startNodes([input]);
+
+    await expect(whenReady(60_000)).rejects.toThrow(/no quorum of 1 of 1.*WRONGPASS/);
+    const answer = await acquire(node, requestFor());
+
+    expect(node.status()).toMatchObject({ name: `${server.url}/0`, state: 'refused' });
+    expect(answer).toMatchObject({ vote: 'failed', mayHold: false, isMisconfiguration: true });
+    expect(JSON.stringify([answer, log.events])).not.toContain('wrong-secret');
+  });
+
+  it('because it knows no AUTH is refused, and told without the password', async () => {
+    const server = await startServer('--rename-command', 'AUTH', '');
+    const { log, node } = startNodes([server.url.replace('//', '//user:secret@')]);
+
+    const { message } = await log.untilState('refused');
+    const answer = await acquire(node, requestFor());
+
+    expect(message).toMatch(/^ERR unknown command .auth.$/i);
+    expect(JSON.stringify([answer, log.events])).not.toContain('secret');
+  });
+
+  it('because of a missing password is refused, and up when that is put right', async () => {
+    const server = await startServer('--requirepass', 'right');
+    const { log } = startNodes([server.url]);
+    const refused = await log.untilState('refused');
+
+    await server.client.auth('right');
+    await server.client.config('SET', 'requirepass', '');
+    const up = await log.untilState('up');
+
+    expect(refused.message).toMatch(/^NOAUTH /);
+    expect(up.status.findings).toEqual([]);
+  });
+
+  it('because scripts are denied is refused', async () => {
+    const server = await startServer();
+    await server.client.call('ACL', ['SETUSER', 'u', 'on', '>p', '~*', '+@all', '-eval']);
+
+    const { log } = startNodes([`redis://u:p@127.0.0.1:${server.port}`]);
+
+    expect((await log.untilState('refused')).message).toMatch(/^NOPERM /);
+  });
+
+  it.each([true, false])(
+    'because the user has no right to its keys is refused (quarantine: %s)',
+    async (quarantine) => {
+      const server = await startServer();
+      const rights = ['on', '>p', '~elsewhere:*', '+@all'];
+      await server.client.call('ACL', ['SETUSER', 'u', ...rights]);
+
+      const { log } = startNodes([`redis://u:p@127.0.0.1:${server.port}`], { quarantine });
+
+      expect((await log.untilState('refused')).message).toMatch(/^NOPERM /);
+    },
+  );
+
+  it('because it has no such database is refused, and does not lock in another one', async () => {
+    const server = await startServer();
+
+    const { log, node } = startNodes([`${server.url}/99`]);
+    const { message } = await log.untilState('refused');
+    const answer = await acquire(node, requestFor());
+
+    expect(message).toMatch(/DB index is out of range/);
+    expect(answer).toMatchObject({ vote: 'failed', mayHold: false });
+  });
+
+  it('because it answers oddly is not trusted', async () => {
+    const { address } = await startPretender(() => '+OK\r\n');
+
+    const { log, node } = startNodes([address]);
+    const { message } = await log.untilState('down');
+    const answer = await acquire(node, requestFor());
+
+    expect(message).toMatch(/^redis:.* answered oddly$/);
+    expect(answer).toMatchObject({ vote: 'failed', mayHold: false });
+  });
+
+  it('because it is a replica is refused, and is a node again once promoted', async () => {
+    const master = await startServer();
+    const replica = await startServer('--replicaof', '127.0.0.1', `${master.port}`);
+    const { log, node } = startNodes([replica.url], { quarantine: true });
+    const { message } = await log.untilState('refused');
+    const answer = await acquire(node, requestFor());
+
+    await replica.client.replicaof('NO', 'ONE');
+    await log.untilState('up');
+
+    expect(message).toMatch(/is a slave, and a node is a master/);
+    expect(answer).toMatchObject({ vote: 'failed', isMisconfiguration: true, message });
+    expect(node.status().quarantineRemaining).toBeGreaterThan(0);
+  });
+
+  it('because it became a replica (READONLY) is connected anew and refused', async () => {
+    const [master, other] = [await startServer(), await startServer()];
+    const { log, node } = await startNode(master.url);
+    await master.client.replicaof('127.0.0.1', other.port);
+
+    const answer = await acquire(node, requestFor());
+
+    expect(answer).toMatchObject({ vote: 'failed', mayHold: false, isMisconfiguration: false });
+    expect(answer).toMatchObject({ message: expect.stringMatching(/^READONLY /) });
+    await log.untilState('refused');
+  });
+
+  it('because it became a replica that may be written to is connected anew and refused', async () => {
+    const [master, replica] = [
+      await startServer('--repl-diskless-sync-delay', '0'),
+      await startServer('--replica-read-only', 'no'),
+    ];
+    const options = { quarantine: true, ttlMax: 100 } as const;
+    const { nodes, whenReady } = startNodes([master.url, replica.url], options);
+    await whenReady(60_000);
+    const [first, second] = nodes as [LockNode, LockNode];
+    const request = (name: string) =>
+      requestFor({ world: worldOf(options), resources: [name], ttl: 100 });
+    await replica.client.replicaof('127.0.0.1', master.port);
+    await eventually(async () =>
+      (await replica.client.info('replication')).includes('master_link_status:up'),
+    );
+    // Its master, whose certificate it has, counts: so would it.
+    await eventually(async () => (await acquire(first, request('r'))).vote === 'granted');
+
+    const answer = await acquire(second, request('other'));
+
+    expect(answer).toMatchObject({ vote: 'failed', mayHold: false, isMisconfiguration: false });
+    expect(answer).toMatchObject({ message: 'READONLY It is a replica.' });
+    await eventually(() => second.status().state === 'refused');
+  });
+
+  it('because another node is the very same server is refused', async () => {
+    const server = await startServer();
+    const inputs = [server.url, `redis://localhost:${server.port}/1`];
+    const { log, nodes, whenReady } = startNodes(inputs);
+
+    await expect(whenReady(60_000)).rejects.toThrow(RangeError);
+
+    const states = nodes.map((node) => node.status().state).sort();
+    expect(states).toEqual(['refused', 'up']);
+    expect((await log.untilState('refused')).message).toMatch(/same server as redis:/);
+  });
+});
+
+describe('two names of one server', () => {
+  it('are one node, and the second is one when the first is gone', async () => {
+    const server = await startServer();
+    const proxies = [await startProxy(server), await startProxy(server)] as const;
+    const { log, node } = startNodes(proxies.map(({ url }) => url));
+    await Promise.all([log.untilState('up'), log.untilState('refused')]);
+    const isFirstUp = node.status().state === 'up';
+    const before = log.events.length;
+
+    await proxies[isFirstUp ? 0 : 1].close();
+    const { status } = await log.untilState('up', before);
+
+    expect(status.name).toContain(`:${proxies[isFirstUp ? 1 : 0].port}`);
+  });
+});
+
+describe('what an audit finds', () => {
+  it('an eviction policy, connected replicas and an unfounded persistence are told once', async () => {
+    const server = await startServer('--maxmemory-policy', 'allkeys-lru');
+    await startServer('--replicaof', '127.0.0.1', `${server.port}`);
+    await eventually(async () =>
+      (await server.client.info('replication')).includes('connected_slaves:1'),
+    );
+
+    const { log } = await startNode({ url: server.url, persistent: true });
+    const told = [...log.events];
+    await server.stop();
+    await log.untilState('down');
+
+    const { findings } = told[0]?.status ?? {};
+    expect(findings).toHaveLength(3);
+    expect(findings?.join(' ')).toMatch(
+      /allkeys-lru.*1 connected replica.*append-only file is off/,
+    );
+    expect(told).toMatchObject([{ isTrouble: true, message: findings?.join(' ') }]);
+    // What was found stays known while it is away.
+    expect(log.events[1]?.status.findings).toEqual(findings);
+  });
+
+  it('another ttlMax of the client before is told by each that connects, while they differ', async () => {
+    const server = await startServer();
+    const findingsOf = async (options: RedlockOptions): Promise<readonly string[]> => {
+      const { log } = await startNode(server.url, { quarantine: true, ...options });
+      return (await log.untilState('up')).status.findings;
+    };
+
+    const first = await findingsOf({ ttlMax: 30_000 });
+    const other = await findingsOf({ ttlMax: 60_000 });
+    const same = await findingsOf({ ttlMax: 60_000 });
+    const again = await findingsOf({ ttlMax: 30_000 });
+    const unfenced = await findingsOf({ ttlMax: 30_000, fencing: false });
+    const alike = await findingsOf({ ttlMax: 30_000, fencing: false });
+    const fenced = await findingsOf({ ttlMax: 30_000 });
+
+    const byTtl = [expect.stringMatching(/goes by another ttlMax.*Set the same/)];
+    const byFencing = [expect.stringMatching(/goes by another fencing/)];
+    expect([first, other, same, again]).toEqual([[], byTtl, [], byTtl]);
+    expect([unfenced, alike, fenced]).toEqual([byFencing, [], byFencing]);
+  });
+
+  it.each([
+    { step: 0, findings: [] },
+    { step: 60_000, findings: [/^Its clock and that of redis:.* differ by more than 1000 ms\.$/] },
+  ])('a clock that differs from that of another server by $step ms', async ({ step, findings }) => {
+    const [first, second] = [await startServer(), await startServer()];
+    const proxy = await startProxy(second);
+    await proxy.close();
+    let passed = 0;
+    // The clock by which the first was measured was wrong: to us, those of both are apart.
+    const wallClock = (): number => systemEnvironment.wallClock() + passed;
+    // In a process that has run for a day.
+    const now = (): number => systemEnvironment.now() + 86_400_000;
+    const environment: Environment = { ...systemEnvironment, now, wallClock };
+    const { log } = startNodes([first.url, proxy.url], {}, environment);
+    await log.untilState('up');
+
+    passed = step;
+    await proxy.open();
+    const { status } = await log.until(
+      ({ status: { name, state } }) => state === 'up' && name.includes(`:${proxy.port}`),
+    );
+
+    expect(status.findings).toEqual(findings.map((finding) => expect.stringMatching(finding)));
+  });
+
+  it('INFO is denied, inside scripts too', async () => {
+    const server = await startServer();
+    await server.client.call('ACL', ['SETUSER', 'u', 'on', '>p', '~*', '+@all', '-info']);
+
+    const { log } = await startNode(`redis://u:p@127.0.0.1:${server.port}`, { quarantine: true });
+
+    const { findings } = log.events[0]?.status ?? {};
+    expect(findings).toEqual([
+      expect.stringMatching(/INFO is denied: /),
+      expect.stringMatching(/INFO is denied inside scripts/),
+    ]);
+  });
+});
+
+describe('a server that forgets (quarantine)', () => {
+  // M is 111 ms.
+  const SHORT: RedlockOptions = { quarantine: true, ttlMax: 100 };
+  const BEGUN = /do not count for \d+ ms/;
+  const OVER = 'Its votes count.';
+  const request = (): ReturnType<typeof requestFor> =>
+    requestFor({ world: worldOf(SHORT), ttl: 100 });
+
+  it('is quarantined when it is new, and counts once that is over', async () => {
+    const server = await startServer();
+    const { log, node } = await startNode(server.url, SHORT);
+    await log.until(({ message }) => BEGUN.test(message));
+    const remaining = node.status().quarantineRemaining;
+
+    await log.until(({ message }) => message === OVER);
+    const answer = await acquire(node, request());
+
+    expect(remaining).toBeGreaterThan(50);
+    expect(node.status().quarantineRemaining).toBe(0);
+    expect(answer.vote).toBe('granted');
+  });
+
+  it('is quarantined after FLUSHALL, which is told', async () => {
+    const server = await startServer();
+    const { log, node } = await startNode(server.url, SHORT);
+    await log.until(({ message }) => message === OVER);
+    const before = log.events.length;
+    await server.client.flushall();
+
+    const answers = ['r', 'other'].map((resource) =>
+      acquire(node, { ...request(), resources: [resource] }),
+    );
+
+    const votes = (await Promise.all(answers)).map(({ vote }) => vote);
+    expect(votes).toEqual(['quarantined', 'quarantined']);
+    await log.until(({ message }) => message === OVER, before);
+    expect(log.events.slice(before)).toMatchObject([
+      { message: expect.stringMatching(BEGUN), isTrouble: true },
+      { message: OVER, isTrouble: false },
+    ]);
+  });
+
+  it('is not said to count before the last quarantine is over', async () => {
+    const server = await startServer();
+    const options: RedlockOptions = { quarantine: true, ttlMax: 1_000 };
+    const { log, node } = await startNode(server.url, options);
+    await eventually(() => node.status().quarantineRemaining < 900);
+    await server.client.flushall();
+
+    const { vote } = await acquire(node, requestFor({ world: worldOf(options), ttl: 100 }));
+    const remaining = node.status().quarantineRemaining;
+    await log.until(({ message }) => message === OVER);
+
+    expect(vote).toBe('quarantined');
+    expect(remaining).toBeGreaterThan(900);
+    expect(node.status().quarantineRemaining).toBe(0);
+    const messages = log.messages.map((message) => (BEGUN.test(message) ? 'begun' : message));
+    expect(messages).toEqual(['Connected.', 'begun', OVER]);
+  });
+
+  it('is told of when all answers of the call that showed it were given', async () => {
+    const server = await startServer();
+    const { log, node } = await startNode(server.url, SHORT);
+    await log.until(({ message }) => message === OVER);
+    const { length } = log.events;
+    await server.client.flushall();
+    const world = worldOf(SHORT);
+
+    const told = ['one', 'another'].map(
+      (name) =>
+        new Promise<number>((resolve) => {
+          const asked = requestFor({ world, resources: [name], ttl: 100 });
+          node.acquire(asked, () => resolve(log.events.length));
+        }),
+    );
+
+    expect(await Promise.all(told)).toEqual([length, length]);
+    await log.until(({ message }) => BEGUN.test(message), length);
+  });
+
+  it('is not said to count when it is gone by then', async () => {
+    const server = await startServer();
+    const { log, node } = await startNode(server.url, { quarantine: true, ttlMax: 1_000 });
+    await log.until(({ message }) => BEGUN.test(message));
+
+    await server.stop();
+    await log.untilState('down');
+    await eventually(() => node.status().quarantineRemaining === 0);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+
+    expect(log.messages).not.toContain(OVER);
+  });
+
+  it('is quarantined after an empty restart, from the moment it is seen', async () => {
+    const server = await startServer();
+    const { log } = await startNode(server.url, SHORT);
+    await log.until(({ message }) => message === OVER);
+    const before = log.events.length;
+
+    await server.restart();
+
+    await log.untilState('up', before);
+    await log.until(({ message }) => BEGUN.test(message), before);
+  });
+
+  it('is quarantined at its first replica, and again when the last has long been gone', async () => {
+    const server = await startServer('--repl-backlog-ttl', '1');
+    const { log, node } = await startNode(server.url, SHORT);
+    await log.until(({ message }) => message === OVER);
+    const voteFor = async (resource: string): Promise<string> =>
+      (await acquire(node, { ...request(), resources: [resource] })).vote;
+    const newHistory = async (former: string): Promise<string> => {
+      await eventually(async () => (await replidOf(server.client)) !== former);
+      return replidOf(server.client);
+    };
+
+    await server.client.save();
+    const saved = await voteFor('saved');
+    const origin = await replidOf(server.client);
+    // As a replica does, and `redis-cli --rdb`.
+    const replica = connect(server.port, '127.0.0.1').resume();
+    afterTest(() => void replica.destroy());
+    replica.write('SYNC\r\n');
+    const copied = await newHistory(origin);
+    const attached = await voteFor('attached');
+    replica.destroy();
+    await newHistory(copied);
+    const gone = await voteFor('gone');
+
+    expect([saved, attached, gone]).toEqual(['granted', 'quarantined', 'quarantined']);
+  });
+
+  it.each([
+    { persistent: false, vote: 'quarantined' },
+    { persistent: true, vote: 'granted' },
+  ])(
+    'restarted from an old snapshot answers $vote when persistent is $persistent',
+    async ({ persistent, vote }) => {
+      const server = await startServer();
+      const { log, node } = await startNode({ url: server.url, persistent }, SHORT);
+      await log.until(({ message }) => message === OVER);
+      await server.client.save();
+      const before = log.events.length;
+
+      await server.restart();
+      await log.untilState('up', before);
+      const answer = await acquire(node, request());
+
+      expect(answer.vote).toBe(vote);
+    },
+  );
+});
