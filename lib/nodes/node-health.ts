@@ -65,17 +65,14 @@ export class NodeHealth {
   /** Connected but silent: for how long it has been, and what it owes, is for the message. */
   suspended(silence: Milliseconds, backlog: number): void {
     if (this.#state !== 'up') return;
-    let message = `Suspended: silent for ${silence} ms, commands unanswered: ${backlog}.`;
+    const untold = this.#suspensionsUntold;
     const now = this.environment.now();
-    if (now - this.#suspensionToldAt < RETELL) {
-      this.#suspensionsUntold += 1;
-    } else {
-      if (this.#suspensionsUntold > 0)
-        message += ` It was so ${this.#suspensionsUntold} times since this was told.`;
-      this.#suspensionToldAt = now;
-      this.#suspensionsUntold = 0;
-    }
-    this.#change('suspended', message, this.#findings);
+    const isTold = now - this.#suspensionToldAt >= RETELL;
+    this.#suspensionsUntold = isTold ? 0 : untold + 1;
+    if (isTold) this.#suspensionToldAt = now;
+    const times = untold > 0 ? ` It was so ${untold} times since this was told.` : '';
+    const unanswered = `commands unanswered: ${backlog}.${times}`;
+    this.#change('suspended', `Suspended: silent for ${silence} ms, ${unanswered}`, this.#findings);
   }
 
   /** It answers again, as it was before. */
@@ -130,15 +127,14 @@ export class NodeHealth {
 
   #change(state: NodeStatus['state'], message: string, findings: readonly string[]): void {
     // Another reason for being down is no news: each attempt to connect may fail in its own way.
-    const wasSuspended = this.#state === 'suspended';
-    const isFlapping = state === 'suspended' || (state === 'up' && wasSuspended);
     const isNews = state !== this.#state || findings.join() !== this.#findings.join();
+    const isResumed = state === 'up' && this.#state === 'suspended';
+    const isFlapping = this.#suspensionsUntold > 0 && (state === 'suspended' || isResumed);
     this.#state = state;
     this.#message = message;
     this.#findings = findings;
     this.#onFirstOutcome();
-    if (isFlapping && this.#suspensionsUntold > 0) return;
-    if (isNews) this.#tell(message, state !== 'up' || findings.length > 0);
+    if (isNews && !isFlapping) this.#tell(message, state !== 'up' || findings.length > 0);
   }
 
   // Not at once: whoever is told may ask for anything, and may throw. Neither is to come between
