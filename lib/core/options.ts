@@ -1,3 +1,4 @@
+import { checkInteger, checkNumber, checkObject, checkOptionalBoolean } from './option-checks.js';
 import { describe } from './resources.js';
 import type { World } from './lock-node.js';
 import type { Milliseconds } from './units.js';
@@ -138,6 +139,24 @@ export interface ResolvedAcquire {
 export const TTL_MIN: Milliseconds = 100;
 
 const RETRY_DELAY: RetryDelay = Object.freeze({ min: 20, max: 120 });
+
+/** All options there are. */
+const OPTIONS: Readonly<Record<keyof RedlockOptions, true>> = {
+  ttl: true,
+  ttlMax: true,
+  wait: true,
+  retryDelay: true,
+  driftFactor: true,
+  nodeTimeout: true,
+  stallTimeout: true,
+  fencing: true,
+  quarantine: true,
+  keyPrefix: true,
+  watchdog: true,
+  maxHold: true,
+  shutdownTimeout: true,
+};
+
 /** The longest delay that a timer of Node takes. */
 const DELAY_MAX = 2_147_483_647;
 
@@ -147,23 +166,35 @@ const DELAY_MAX = 2_147_483_647;
  */
 export function resolveOptions(options: RedlockOptions, nodeCount: number): ResolvedOptions {
   checkObject('options', options);
-  const ttlMax = integer('ttlMax', options.ttlMax ?? 30_000, TTL_MIN, 86_400_000);
-  const driftFactor = number('driftFactor', options.driftFactor ?? 0.01, 0.001, 0.1);
-  const watchdog = optionalBoolean('watchdog', options.watchdog);
+  // A misspelt keyPrefix or ttlMax would silently make another world; the compiler lets a factory
+  // return more than there is.
+  for (const name of Object.keys(options)) {
+    if (!Object.hasOwn(OPTIONS, name)) {
+      throw new TypeError(`Expected options as in RedlockOptions, got ${describe(name)}`);
+    }
+  }
+  const ttlMax = checkInteger('ttlMax', options.ttlMax ?? 30_000, TTL_MIN, 86_400_000);
+  const driftFactor = checkNumber('driftFactor', options.driftFactor ?? 0.01, 0.001, 0.1);
+  const watchdog = checkOptionalBoolean('watchdog', options.watchdog);
   return Object.freeze({
     ttlMax,
     driftFactor,
     ttl: checkTtl(options.ttl ?? Math.min(10_000, ttlMax), ttlMax),
-    wait: integer('wait', options.wait ?? 5_000, 0, DELAY_MAX),
+    wait: checkInteger('wait', options.wait ?? 5_000, 0, DELAY_MAX),
     retryDelay: checkRetryDelay(options.retryDelay, RETRY_DELAY),
     nodeTimeout:
       options.nodeTimeout === undefined
         ? null
-        : integer('nodeTimeout', options.nodeTimeout, 1, ttlMax),
-    stallTimeout: integer('stallTimeout', options.stallTimeout ?? 5_000, 1, DELAY_MAX),
+        : checkInteger('nodeTimeout', options.nodeTimeout, 1, ttlMax),
+    stallTimeout: checkInteger('stallTimeout', options.stallTimeout ?? 5_000, 1, DELAY_MAX),
     watchdog: Object.freeze({ acquire: false, using: watchdog ?? true }),
-    maxHold: integer('maxHold', options.maxHold ?? 3_600_000, TTL_MIN, DELAY_MAX),
-    shutdownTimeout: integer('shutdownTimeout', options.shutdownTimeout ?? 10_000, 0, DELAY_MAX),
+    maxHold: checkInteger('maxHold', options.maxHold ?? 3_600_000, TTL_MIN, DELAY_MAX),
+    shutdownTimeout: checkInteger(
+      'shutdownTimeout',
+      options.shutdownTimeout ?? 10_000,
+      0,
+      DELAY_MAX,
+    ),
     world: resolveWorld(options, ttlMax, driftFactor, nodeCount),
   });
 }
@@ -179,15 +210,15 @@ export function resolveAcquire(
   options: UsingOptions,
 ): ResolvedAcquire {
   checkObject('options', options);
-  const maxHold = integer('maxHold', options.maxHold ?? defaults.maxHold, TTL_MIN, DELAY_MAX);
+  const maxHold = checkInteger('maxHold', options.maxHold ?? defaults.maxHold, TTL_MIN, DELAY_MAX);
   return {
     ttl: ttl === undefined ? defaults.ttl : checkTtl(ttl, defaults.ttlMax),
-    wait: integer('wait', options.wait ?? defaults.wait, 0, DELAY_MAX),
+    wait: checkInteger('wait', options.wait ?? defaults.wait, 0, DELAY_MAX),
     retryDelay: checkRetryDelay(options.retryDelay, defaults.retryDelay),
     signal: checkSignal(options.signal),
-    watchdog: optionalBoolean('watchdog', options.watchdog) ?? defaults.watchdog[kind],
+    watchdog: checkOptionalBoolean('watchdog', options.watchdog) ?? defaults.watchdog[kind],
     maxHold,
-    holdAtLeast: integer('holdAtLeast', options.holdAtLeast ?? 0, 0, maxHold, ' (maxHold)'),
+    holdAtLeast: checkInteger('holdAtLeast', options.holdAtLeast ?? 0, 0, maxHold, ' (maxHold)'),
   };
 }
 
@@ -196,13 +227,7 @@ export function resolveAcquire(
  * @throws TypeError, RangeError naming the rule and the value.
  */
 export function checkTtl(ttl: unknown, ttlMax: Milliseconds): Milliseconds {
-  return integer('ttl', ttl, TTL_MIN, ttlMax, ' (ttlMax)');
-}
-
-/** @throws TypeError naming option, rule and value. */
-export function checkBoolean(name: string, value: unknown): boolean {
-  if (typeof value === 'boolean') return value;
-  throw new TypeError(`Expected ${name} to be true or false, got ${describe(value)}`);
+  return checkInteger('ttl', ttl, TTL_MIN, ttlMax, ' (ttlMax)');
 }
 
 /**
@@ -240,7 +265,7 @@ function resolveWorld(
   const longest = Math.max(ttlMax * (1 + driftFactor), 3 * clockSkewMax);
   return Object.freeze({
     keyPrefix,
-    fencing: optionalBoolean('fencing', options.fencing) ?? true,
+    fencing: checkOptionalBoolean('fencing', options.fencing) ?? true,
     clockSkewMax,
     fenceRetention: 5 * clockSkewMax,
     quarantine: isQuarantined ? Math.ceil(longest) + 10 : 0,
@@ -250,45 +275,18 @@ function resolveWorld(
 function checkRetryDelay(delay: Partial<RetryDelay> | undefined, defaults: RetryDelay): RetryDelay {
   if (delay === undefined) return defaults;
   checkObject('retryDelay', delay);
-  const min = number('retryDelay.min', delay.min ?? defaults.min, 1, DELAY_MAX);
-  const max = number('retryDelay.max', delay.max ?? Math.max(defaults.max, min), min, DELAY_MAX);
+  const min = checkNumber('retryDelay.min', delay.min ?? defaults.min, 1, DELAY_MAX);
+  const max = checkNumber(
+    'retryDelay.max',
+    delay.max ?? Math.max(defaults.max, min),
+    min,
+    DELAY_MAX,
+  );
   return Object.freeze({ min, max });
-}
-
-function checkObject(name: string, value: unknown): void {
-  if (typeof value === 'object' && value !== null) return;
-  throw new TypeError(`Expected ${name} to be an object, got ${describe(value)}`);
 }
 
 function checkSignal(signal: unknown): AbortSignal | null {
   if (signal === undefined) return null;
   if (signal instanceof AbortSignal) return signal;
   throw new TypeError(`Expected signal to be an AbortSignal, got ${describe(signal)}`);
-}
-
-function optionalBoolean(name: string, value: unknown): boolean | undefined {
-  return value === undefined ? undefined : checkBoolean(name, value);
-}
-
-function integer(name: string, value: unknown, min: number, max: number, note = ''): number {
-  if (typeof value !== 'number') {
-    throw new TypeError(`Expected ${name} to be a number of ms, got ${describe(value)}`);
-  }
-  if (!Number.isInteger(value) || value < min || value > max) {
-    throw new RangeError(
-      `Expected ${name} to be an integer from ${min} to ${max}${note} ms, got ${value}`,
-    );
-  }
-  return value;
-}
-
-function number(name: string, value: unknown, min: number, max: number): number {
-  if (typeof value !== 'number') {
-    throw new TypeError(`Expected ${name} to be a number, got ${describe(value)}`);
-  }
-  // Written so that NaN is refused too.
-  if (!(value >= min && value <= max)) {
-    throw new RangeError(`Expected ${name} to be from ${min} to ${max}, got ${value}`);
-  }
-  return value;
 }

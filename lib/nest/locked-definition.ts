@@ -1,7 +1,7 @@
 // What one `@Locked` says, checked when the class is defined, so that a mistake ends the start of
 // the application and not a call.
+import { checkBoolean } from '../core/option-checks.js';
 import {
-  checkBoolean,
   resolveAcquire,
   resolveOptions,
   type RedlockOptions,

@@ -12,12 +12,8 @@ import type {
 import type { ModulesContainer } from '@nestjs/core';
 
 import { systemEnvironment, type Environment } from '../core/environment.js';
-import {
-  checkBoolean,
-  resolveOptions,
-  type RedlockOptions,
-  type ResolvedOptions,
-} from '../core/options.js';
+import { checkBoolean } from '../core/option-checks.js';
+import { resolveOptions, type RedlockOptions, type ResolvedOptions } from '../core/options.js';
 import { describe } from '../core/resources.js';
 import { checkDomain, defaultDomain } from './redlock.tokens.js';
 import { resolveHttpStatus, type RedlockHttpStatus } from './transport-errors.js';
@@ -137,17 +133,10 @@ export function createRegistration(options: RedlockFactoryOptions): Registration
         'this process only',
     );
   }
-  const resolved = resolveOptions(core, nodes?.length ?? 1);
-  // The compiler lets a factory return more than there is, and a misspelt keyPrefix or ttlMax would
-  // silently make another world.
-  for (const key in core) {
-    if (key in resolved || key in resolved.world) continue;
-    throw new TypeError(`Expected options as in RedlockFactoryOptions, got ${describe(key)}`);
-  }
   return Object.freeze({
     nodes,
     core,
-    resolved,
+    resolved: resolveOptions(core, nodes?.length ?? 1),
     isReentrant: checkBoolean('reentrant', reentrant),
     hasInterceptor: checkBoolean('interceptor', interceptor),
     httpStatus: resolveHttpStatus(httpStatus),

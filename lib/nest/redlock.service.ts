@@ -8,7 +8,8 @@ import { runHolding } from './lock-context.js';
 import { findJoinable, type Caller, type ReentrantOptions } from './reentry.js';
 import type { ResourceState } from '../core/inspection.js';
 import type { Lock } from '../core/lock.js';
-import { checkBoolean, type AcquireOptions, type UsingOptions } from '../core/options.js';
+import { checkBoolean } from '../core/option-checks.js';
+import type { AcquireOptions, UsingOptions } from '../core/options.js';
 import type { Milliseconds } from '../core/units.js';
 
 /**

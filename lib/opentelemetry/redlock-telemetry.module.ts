@@ -11,7 +11,7 @@ import { ModuleRef, ModulesContainer } from '@nestjs/core';
 import { metrics, trace, type MeterProvider, type TracerProvider } from '@opentelemetry/api';
 
 import { describe } from '../core/resources.js';
-import { checkBoolean } from '../core/options.js';
+import { checkBoolean } from '../core/option-checks.js';
 import { registeredDomains } from '../nest/redlock.module-definition.js';
 import type { LockRuntime } from '../nest/redlock.module.js';
 import { runtimeToken } from '../nest/redlock.tokens.js';

@@ -163,6 +163,11 @@ describe('a bad option of the module', () => {
       new RangeError('Expected ttl to be an integer from 100 to 30000 (ttlMax) ms, got 30001'),
     ],
     [{ ttl: '10s' }, new TypeError('Expected ttl to be a number of ms, got "10s"')],
+    [{ ttlmax: 60_000 }, new TypeError('Expected options as in RedlockOptions, got "ttlmax"')],
+    [
+      { clockSkewMax: 1 },
+      new TypeError('Expected options as in RedlockOptions, got "clockSkewMax"'),
+    ],
     [{ wait: -1 }, integer('wait', 0, delayMax, '-1')],
     [{ wait: Infinity }, integer('wait', 0, delayMax, 'Infinity')],
     [{ wait: 2 ** 31 }, integer('wait', 0, delayMax, '2147483648')],

@@ -1,0 +1,50 @@
+// What an option's value may be. Each names the option, its rule and the value.
+import { describe } from './resources.js';
+
+/** @throws TypeError */
+export function checkObject(name: string, value: unknown): void {
+  if (typeof value === 'object' && value !== null) return;
+  throw new TypeError(`Expected ${name} to be an object, got ${describe(value)}`);
+}
+
+/** @throws TypeError */
+export function checkBoolean(name: string, value: unknown): boolean {
+  if (typeof value === 'boolean') return value;
+  throw new TypeError(`Expected ${name} to be true or false, got ${describe(value)}`);
+}
+
+/** As {@link checkBoolean}; undefined where nothing is said. @throws TypeError */
+export function checkOptionalBoolean(name: string, value: unknown): boolean | undefined {
+  return value === undefined ? undefined : checkBoolean(name, value);
+}
+
+/** A number of whole ms; `note` says what sets `max`. @throws TypeError, RangeError */
+export function checkInteger(
+  name: string,
+  value: unknown,
+  min: number,
+  max: number,
+  note = '',
+): number {
+  if (typeof value !== 'number') {
+    throw new TypeError(`Expected ${name} to be a number of ms, got ${describe(value)}`);
+  }
+  if (!Number.isInteger(value) || value < min || value > max) {
+    throw new RangeError(
+      `Expected ${name} to be an integer from ${min} to ${max}${note} ms, got ${value}`,
+    );
+  }
+  return value;
+}
+
+/** @throws TypeError, RangeError */
+export function checkNumber(name: string, value: unknown, min: number, max: number): number {
+  if (typeof value !== 'number') {
+    throw new TypeError(`Expected ${name} to be a number, got ${describe(value)}`);
+  }
+  // Written so that NaN is refused too.
+  if (!(value >= min && value <= max)) {
+    throw new RangeError(`Expected ${name} to be from ${min} to ${max}, got ${value}`);
+  }
+  return value;
+}
