@@ -36,7 +36,6 @@ import {
   type NestInterceptor,
 } from '@nestjs/common';
 import { APP_FILTER, APP_INTERCEPTOR, BaseExceptionFilter, Reflector } from '@nestjs/core';
-import { Test } from '@nestjs/testing';
 import {
   currentLock,
   fromContext,
@@ -63,7 +62,7 @@ import { finalize, mergeMap, raceWith, retry, takeUntil } from 'rxjs/operators';
 
 import { afterTest } from '../support/after-test.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
-import { Log, startServer, threeNodes } from './support/applications.js';
+import { startPlainServer, startServer, threeNodes } from './support/applications.js';
 import { faultyNodes } from './support/faulty-nodes.js';
 import { Gate, rejection, turn } from './support/events.js';
 
@@ -347,14 +346,15 @@ describe('a transaction that a global interceptor opens around a @Locked handler
   /** What the transaction saw, in an application of this root module. */
   async function seenIn(root: ModuleMetadata, isBoundByHand = false): Promise<readonly string[]> {
     journal.length = 0;
-    const module = await Test.createTestingModule({ controllers: [Orders], ...root })
-      .setLogger(new Log())
-      .compile();
-    const application = module.createNestApplication({ forceCloseConnections: true });
-    if (isBoundByHand) application.useGlobalInterceptors(application.get(Transaction));
-    await application.listen(0, '127.0.0.1');
-    afterTest(() => application.close());
-    await get(await application.getUrl(), '/', { method: 'POST' });
+    const { url } = await startPlainServer(
+      { controllers: [Orders], ...root },
+      {
+        configure: (application) => {
+          if (isBoundByHand) application.useGlobalInterceptors(application.get(Transaction));
+        },
+      },
+    );
+    await get(url, '/', { method: 'POST' });
     return journal;
   }
 
@@ -943,23 +943,16 @@ describe('a handler that is called again by what it has begun', () => {
 describe('another @Locked method that an inner interceptor calls', () => {
   it('has a lock of its own, and leaves the one of the endpoint to the handler', async () => {
     @Injectable()
-    class Ledger {
-      @Locked('ledger')
-      async open(): Promise<unknown> {
-        return currentLock()?.resources;
-      }
-    }
-    @Injectable()
     class Opening implements NestInterceptor {
-      readonly ledger: Ledger;
-      constructor(ledger: Ledger) {
-        this.ledger = ledger;
-      }
-
       intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
-        return from(this.ledger.open()).pipe(
+        return from(this.open()).pipe(
           mergeMap((opened) => next.handle().pipe(map((handled: unknown) => [opened, handled]))),
         );
+      }
+
+      @Locked('ledger')
+      private async open(): Promise<unknown> {
+        return currentLock()?.resources;
       }
     }
     @Controller()
@@ -971,7 +964,7 @@ describe('another @Locked method that an inner interceptor calls', () => {
         return currentLock()?.resources;
       }
     }
-    const { url } = await startServer({ controllers: [Books], providers: [Ledger] });
+    const { url } = await startServer({ controllers: [Books] });
 
     expect(JSON.parse((await get(url, '/')).body)).toEqual([['ledger'], ['book']]);
   });

@@ -3,7 +3,6 @@ import { createServer, type AddressInfo, type Socket } from 'node:net';
 
 import { describe, expect, it, jest } from '@jest/globals';
 import { Controller, Get, Inject, Injectable, Module } from '@nestjs/common';
-import { Test } from '@nestjs/testing';
 import {
   currentLock,
   getRedlockToken,
@@ -21,9 +20,9 @@ import {
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { client, server } from '../support/redis-of-spec.js';
-import { startRedisServer } from '../support/redis-servers.js';
+import { startServer } from '../support/servers-of-test.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
-import { Log, startPlain, threeNodes } from './support/applications.js';
+import { Log, startPlain, startPlainServer, threeNodes } from './support/applications.js';
 import { faultyNodes } from './support/faulty-nodes.js';
 import { aborted, Gate, rejection, thrown, turn } from './support/events.js';
 
@@ -139,8 +138,7 @@ describe('RedlockModule registered', () => {
     [1, 'votes at once'],
     [3, 'are in quarantine from the start'],
   ])('over fresh servers, these are known to vote or not: %i %s', async (count) => {
-    const servers = await Promise.all(Array.from({ length: count }, () => startRedisServer()));
-    afterTest(() => Promise.all(servers.map((started) => started.stop())));
+    const servers = await Promise.all(Array.from({ length: count }, () => startServer()));
     const imports = [RedlockModule.forRoot(servers.map(({ url }) => url))];
 
     const { nodes } = await (await startPlain({ imports })).get(RedlockService).status();
@@ -436,15 +434,12 @@ describe('app.close() while an endpoint that holds a lock keeps the server from 
 
   it('grants locks for shutdownTimeout, then begins the shutdown all the same', async () => {
     const imports = [RedlockModule.forRoot(threeNodes(), { shutdownTimeout: 100 })];
-    const module = await Test.createTestingModule({ imports, controllers: [Endless] })
-      .setLogger(new Log())
-      .compile();
-    const application = module.createNestApplication();
-    await application.listen(0, '127.0.0.1');
+    const metadata = { imports, controllers: [Endless] };
+    const { application, url } = await startPlainServer(metadata, { forceCloseConnections: false });
     const server = application.getHttpServer() as Server;
     afterTest(async () => server.closeAllConnections());
-    const redlock = module.get(RedlockService);
-    const answer = fetch(await application.getUrl());
+    const redlock = application.get(RedlockService);
+    const answer = fetch(url);
     while ((await redlock.status()).held === 0) await turn();
 
     const closed = application.close();

@@ -40,7 +40,13 @@ import { concat, lastValueFrom, of, throwError, type Observable } from 'rxjs';
 import WebSocket from 'ws';
 
 import { afterTest } from '../support/after-test.js';
-import { Log, startPlain, startServer, threeNodes } from './support/applications.js';
+import {
+  Log,
+  startPlain,
+  startPlainServer,
+  startServer,
+  threeNodes,
+} from './support/applications.js';
 import { faultyNodes } from './support/faulty-nodes.js';
 import { rejection } from './support/events.js';
 import { startTcpService } from './support/tcp-service.js';
@@ -142,14 +148,9 @@ describe('over HTTP', () => {
   }
 
   it('a taken lock is 423 where the interceptor sees no module that sets statuses', async () => {
-    const module = await Test.createTestingModule({ controllers: [BoundByHand] })
-      .setLogger(new Log())
-      .compile();
-    const application = module.createNestApplication({ forceCloseConnections: true });
-    await application.listen(0, '127.0.0.1');
-    afterTest(() => application.close());
+    const { url } = await startPlainServer({ controllers: [BoundByHand] });
 
-    expect(await get(await application.getUrl(), '/by-hand')).toMatchObject({
+    expect(await get(url, '/by-hand')).toMatchObject({
       status: 423,
       body: { error: 'LOCK_TAKEN' },
     });

@@ -361,6 +361,10 @@ function releasing(node: () => LockNode, requestFor: RequestFor): void {
 
 function listening(node: () => LockNode, other: () => LockNode, requestFor: RequestFor): void {
   const world = worldOf();
+  const released: [string, string[]][] = [
+    ['one lock', ['r']],
+    ['several', ['q', 'r']],
+  ];
 
   it('tells of a release that deleted keys, and how many were told', async () => {
     const request = requestFor({ world });
@@ -402,10 +406,7 @@ function listening(node: () => LockNode, other: () => LockNode, requestFor: Requ
     ear.stop();
   });
 
-  it.each([
-    ['one lock', ['r']],
-    ['several', ['q', 'r']],
-  ])(
+  it.each(released)(
     'tells nobody where the release asks for that, or deletes nothing: %s',
     async (_, resources) => {
       const request = requestFor({ world, resources });
@@ -425,10 +426,7 @@ function listening(node: () => LockNode, other: () => LockNode, requestFor: Requ
     },
   );
 
-  it.each([
-    ['one lock', ['r']],
-    ['several', ['q', 'r']],
-  ])(
+  it.each(released)(
     'does not count the process itself, which hears its own releases too: %s',
     async (_, resources) => {
       const request = requestFor({ world, resources });

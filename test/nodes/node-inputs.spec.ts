@@ -10,13 +10,7 @@ import { MemoryNode } from '../../lib/nodes/memory-node.js';
 import { createNodes, type NodeInput, type NodeSet } from '../../lib/nodes/node-inputs.js';
 import { afterTest } from '../support/after-test.js';
 import { acquire, release, requestFor, worldOf } from '../support/node-harness.js';
-import { startRedisServer, type RedisServer } from '../support/redis-servers.js';
-
-async function startServer(...args: string[]): Promise<RedisServer> {
-  const server = await startRedisServer({ args });
-  afterTest(() => server.stop());
-  return server;
-}
+import { startServer } from '../support/servers-of-test.js';
 
 function create(inputs: unknown[] | undefined, options: RedlockOptions = {}): NodeSet {
   const resolved = resolveOptions(options, 1);

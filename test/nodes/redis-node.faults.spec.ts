@@ -120,12 +120,15 @@ describe('a server that refused many releases', () => {
 });
 
 describe('a connection that breaks', () => {
-  it('leaves no ghost: a command that was given up never runs later', async () => {
+  async function startBehindProxy() {
     const server = await startServer();
     const proxy = await startProxy(server);
-    const { log, node } = await startNode(proxy.url);
+    return { server, proxy, request: requestFor({ ttl: 60_000 }), ...(await startNode(proxy.url)) };
+  }
+
+  it('leaves no ghost: a command that was given up never runs later', async () => {
+    const { server, proxy, request, log, node } = await startBehindProxy();
     proxy.holdRequests();
-    const request = requestFor();
     const acquired = acquire(node, request);
 
     await proxy.close();
@@ -142,10 +145,7 @@ describe('a connection that breaks', () => {
   });
 
   it('takes the answer with it: unknown, and released on the next one', async () => {
-    const server = await startServer();
-    const proxy = await startProxy(server);
-    const { log, node } = await startNode(proxy.url);
-    const request = requestFor({ ttl: 60_000 });
+    const { server, proxy, request, log, node } = await startBehindProxy();
     proxy.holdReplies();
     const acquired = acquire(node, request);
     await eventually(async () => (await server.client.exists('r')) === 1);
@@ -161,10 +161,7 @@ describe('a connection that breaks', () => {
   });
 
   it('takes a written release with it, and the next one delivers it before anything else', async () => {
-    const server = await startServer();
-    const proxy = await startProxy(server);
-    const { log, node } = await startNode(proxy.url);
-    const request = requestFor({ ttl: 60_000 });
+    const { proxy, request, log, node } = await startBehindProxy();
     await acquire(node, request);
     proxy.holdRequests();
 
@@ -179,10 +176,7 @@ describe('a connection that breaks', () => {
   });
 
   it('takes nothing with it that was answered: no release is sent twice', async () => {
-    const server = await startServer();
-    const proxy = await startProxy(server);
-    const { log, node } = await startNode(proxy.url);
-    const request = requestFor({ ttl: 60_000 });
+    const { server, proxy, request, log, node } = await startBehindProxy();
     await acquire(node, request);
     await release(node, request);
 

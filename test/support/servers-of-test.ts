@@ -29,12 +29,13 @@ export function expectNoUnhandledRejections(): void {
   });
 }
 
-/** A server, and a client of the test beside the node's own. */
+/** A server, and a client of the test beside the node's own, which connects when it is used. */
 export async function startServer(...args: string[]): Promise<RedisServer & { client: Redis }> {
   const server = await startRedisServer({ args });
   afterTest(() => server.stop());
   // Without a greeting, so that a password may be given later.
   const client = new Redis(server.url, {
+    lazyConnect: true,
     protocol: 2,
     enableReadyCheck: false,
     disableClientInfo: true,

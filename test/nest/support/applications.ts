@@ -66,14 +66,29 @@ export async function startServer(
   logger: LoggerService = silent,
 ): Promise<{ application: INestApplication; url: string }> {
   const imports = [RedlockModule.forRoot(nodes, { ...quick, ...options })];
-  const module = await Test.createTestingModule({
-    ...metadata,
-    imports: [...imports, ...(metadata.imports ?? [])],
-  })
-    .setLogger(logger)
-    .compile();
-  // Connections that clients keep open must not hold up the close.
-  const application = module.createNestApplication({ forceCloseConnections: true });
+  return startPlainServer(
+    { ...metadata, imports: [...imports, ...(metadata.imports ?? [])] },
+    { logger },
+  );
+}
+
+/** An HTTP server of exactly this. */
+export async function startPlainServer(
+  metadata: ModuleMetadata,
+  {
+    logger = silent,
+    // Connections that clients keep open must not hold up the close.
+    forceCloseConnections = true,
+    configure,
+  }: {
+    readonly logger?: LoggerService;
+    readonly forceCloseConnections?: boolean;
+    readonly configure?: (application: INestApplication) => void;
+  } = {},
+): Promise<{ application: INestApplication; url: string }> {
+  const module = await Test.createTestingModule(metadata).setLogger(logger).compile();
+  const application = module.createNestApplication({ forceCloseConnections });
+  configure?.(application);
   await application.listen(0, '127.0.0.1');
   afterTest(() => application.close());
   return { application, url: await application.getUrl() };
