@@ -8,6 +8,7 @@ import {
 } from '@nestjs/common';
 import { APP_INTERCEPTOR, HttpAdapterHost, ModuleRef, ModulesContainer } from '@nestjs/core';
 
+import { checkObject } from '../core/option-checks.js';
 import { majorityOf } from '../core/quorum.js';
 import { Redlock } from '../core/redlock.js';
 import { createNodes, type NodeInput, type NodeSet } from '../nodes/node-inputs.js';
@@ -54,6 +55,7 @@ export class RedlockModule {
    *   of `nodes` ends the start of the application.
    */
   static forRoot(nodes?: readonly NodeInput[], options: RedlockModuleOptions = {}): DynamicModule {
+    checkObject('options', options);
     const { name, isGlobal, ...rest } = options;
     const domain = resolveDomain(name, isGlobal);
     const registration = createRegistration(nodes === undefined ? rest : { ...rest, nodes });
@@ -68,6 +70,7 @@ export class RedlockModule {
    *   `useExisting`. What is wrong with the options ends the start of the application.
    */
   static forRootAsync(options: RedlockModuleAsyncOptions): DynamicModule {
+    checkObject('options', options);
     const domain = resolveDomain(options.name, options.isGlobal);
     const providers = provideRegistration(registrationToken(domain.name), options);
     return { ...describeModule(domain, providers), imports: options.imports ?? [] };
@@ -153,7 +156,7 @@ export class LockRuntime implements BeforeApplicationShutdown, OnApplicationShut
     assertRegisteredOnce(name, modules);
     if (inputs === undefined) tellOfMemory(name);
     warnOfEvenCount(name, inputs?.length ?? 1);
-    const ports = { environment, observer: createObserver(name) };
+    const ports = { environment, observer: createObserver(name, environment) };
     const nodes = createNodes(inputs, resolved, ports);
     try {
       await nodes.whenReady(startTimeout);

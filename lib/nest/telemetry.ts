@@ -1,10 +1,11 @@
-// What the library tells: Nest's Logger about nodes and lost locks, once for each change, and
-// diagnostics channels about everything, for metrics and tracing. Contention is not logged: it is
-// what locks are for.
+// What the library tells: Nest's Logger about changes of nodes and lost locks, and diagnostics
+// channels about everything, for metrics and tracing. Contention is not logged: it is what locks
+// are for.
 import { channel, type Channel } from 'node:diagnostics_channel';
 
 import { Logger } from '@nestjs/common';
 
+import type { Environment } from '../core/environment.js';
 import type { LossReason } from '../core/errors.js';
 import type { NodeStatus } from '../core/lock-node.js';
 import type { RedlockObserver, RoundOperation } from '../core/observer.js';
@@ -100,9 +101,10 @@ const channels: Readonly<Record<keyof ChannelMessages, Channel>> = {
 export const redlockLogger = new Logger('Redlock');
 
 /** An observer that logs and publishes for the lock domain `redlock`. */
-export function createObserver(redlock: string): RedlockObserver {
+export function createObserver(redlock: string, environment: Environment): RedlockObserver {
   // The usual single domain needs no name in every line.
   const prefix = redlock === defaultDomain ? '' : `[${redlock}] `;
+  const logLoss = createLossLog(prefix, environment);
   return {
     // Nothing is read or built unless somebody listens: these run on every acquisition.
     acquired(lock, waited, attempts) {
@@ -131,8 +133,7 @@ export function createObserver(redlock: string): RedlockObserver {
       channels.release.publish(message);
     },
     lost({ resources, ownerId }, reason, heldFor) {
-      // Not which one: names of resources tell of users, and logs go far. The channel says it.
-      redlockLogger.warn(`${prefix}Lost a lock: ${reason}. Which one is on nestjs-locked:lost`);
+      logLoss(reason);
       if (!channels.lost.hasSubscribers) return;
       const message: LostMessage = { redlock, resources, ownerId, reason, heldFor };
       channels.lost.publish(message);
@@ -150,5 +151,31 @@ export function createObserver(redlock: string): RedlockObserver {
       const message: NodeMessage = { redlock, status, message: text, isTrouble };
       channels.node.publish(message);
     },
+  };
+}
+
+/**
+ * Logs a lost lock at once, and how many were lost in the second after it. Nodes that die take
+ * thousands with them: a line for each would hold up the process just when their holders are told.
+ */
+function createLossLog(prefix: string, environment: Environment): (reason: LossReason) => void {
+  const untold = new Map<LossReason, number>();
+  let isCounting = false;
+  // Not which ones: names of resources tell of users, and logs go far. The channel says it.
+  const warn = (what: string): void =>
+    redlockLogger.warn(`${prefix}Lost ${what}. For names, listen on nestjs-locked:lost`);
+  const tellUntold = (): void => {
+    isCounting = false;
+    for (const [reason, count] of untold) warn(`${count} more: ${reason}`);
+    untold.clear();
+  };
+  return (reason) => {
+    if (isCounting) {
+      untold.set(reason, (untold.get(reason) ?? 0) + 1);
+      return;
+    }
+    isCounting = true;
+    environment.startTimer(1_000, tellUntold, false);
+    warn(`a lock: ${reason}`);
   };
 }

@@ -8,9 +8,11 @@ import {
   type AcquireMessage,
   type ExtendMessage,
   type Lock,
+  type LossReason,
   type RoundMessage,
 } from 'nestjs-locked';
 
+import { systemEnvironment } from '../../lib/core/environment.js';
 import { createObserver } from '../../lib/nest/telemetry.js';
 import { afterTest } from '../support/after-test.js';
 import { Log, quick, startPlain, threeNodes } from './support/applications.js';
@@ -106,7 +108,11 @@ describe('the diagnostics channels', () => {
       },
     ]);
     expect(log.lines.filter(([level]) => level === 'warn')).toEqual([
-      ['warn', '[billing] Lost a lock: revoked. Which one is on nestjs-locked:lost', 'Redlock'],
+      [
+        'warn',
+        '[billing] Lost a lock: revoked. For names, listen on nestjs-locked:lost',
+        'Redlock',
+      ],
     ]);
   });
 
@@ -114,7 +120,7 @@ describe('the diagnostics channels', () => {
     const changes = listen('node');
     const log = new Log();
     await startPlain({}, log);
-    const observer = createObserver('default');
+    const observer = createObserver('default', systemEnvironment);
     const [node] = faultyNodes();
     const status = node?.status();
     if (status === undefined) throw new Error('no node');
@@ -133,7 +139,7 @@ describe('the diagnostics channels', () => {
   });
 
   it('cost nothing while nobody listens: no property of a lock is read', async () => {
-    const observer = createObserver('default');
+    const observer = createObserver('default', systemEnvironment);
     const untouchable = new Proxy({} as Lock, {
       get: () => {
         throw new Error('read');
@@ -149,6 +155,35 @@ describe('the diagnostics channels', () => {
 });
 
 describe('the log', () => {
+  it('counts the locks that are lost within a second of one it told of', async () => {
+    const log = new Log();
+    await startPlain({}, log);
+    const timers: (() => void)[] = [];
+    const startTimer = (_delay: number, onTime: () => void): void => void timers.push(onTime);
+    const observer = createObserver('default', { ...systemEnvironment, startTimer });
+    const lock = { resources: ['a'], ownerId: 'o' } as unknown as Lock;
+    const lose = (reason: LossReason, times: number): void => {
+      for (let time = 0; time < times; time += 1) observer.lost(lock, reason, 1);
+    };
+    const passSecond = (): void => timers.shift()?.();
+
+    lose('expired', 1_000);
+    lose('revoked', 2);
+    passSecond();
+    lose('revoked', 2);
+    passSecond();
+    lose('maxHold', 1);
+    passSecond();
+
+    const where = 'For names, listen on nestjs-locked:lost';
+    expect(log.lines.filter(([, , context]) => context === 'Redlock')).toEqual(
+      ['a lock: expired', '999 more: expired', '2 more: revoked']
+        .concat(['a lock: revoked', '1 more: revoked', 'a lock: maxHold'])
+        .map((what) => ['warn', `Lost ${what}. ${where}`, 'Redlock']),
+    );
+    expect(timers).toHaveLength(0);
+  });
+
   it('has no line about contention', async () => {
     const log = new Log();
     const imports = [RedlockModule.forRoot(threeNodes(), quick)];
