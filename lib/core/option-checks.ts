@@ -4,7 +4,12 @@ import { describe } from './resources.js';
 /** @throws TypeError */
 export function checkObject(name: string, value: unknown): void {
   if (typeof value === 'object' && value !== null) return;
-  throw new TypeError(`Expected ${name} to be an object, got ${describe(value)}`);
+  throw new TypeError(`Expected ${name} to be an object, got ${describeSafely(value)}`);
+}
+
+/** Not what a string says: where nodes and options belong it may be a URL with a password. */
+export function describeSafely(value: unknown): string {
+  return typeof value === 'string' ? 'a string' : describe(value);
 }
 
 /** @throws TypeError */

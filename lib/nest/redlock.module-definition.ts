@@ -12,7 +12,7 @@ import type {
 import type { ModulesContainer } from '@nestjs/core';
 
 import { systemEnvironment, type Environment } from '../core/environment.js';
-import { checkBoolean } from '../core/option-checks.js';
+import { checkBoolean, checkObject, describeSafely } from '../core/option-checks.js';
 import { resolveOptions, type RedlockOptions, type ResolvedOptions } from '../core/options.js';
 import { describe } from '../core/resources.js';
 import { checkDomain, defaultDomain } from './redlock.tokens.js';
@@ -119,9 +119,7 @@ const registrationPrefix = 'nestjs-locked.registration:';
 
 /** @throws TypeError, RangeError naming option, rule and value. */
 export function createRegistration(options: RedlockFactoryOptions): Registration {
-  if (typeof options !== 'object' || (options as unknown) === null) {
-    throw new TypeError(`Expected the options to be an object, got ${describeSafely(options)}`);
-  }
+  checkObject('options', options);
   const { nodes, interceptor = true, httpStatus, reentrant = false, ...further } = options;
   const { environment = systemEnvironment, ...core } = further;
   if (nodes !== undefined && !Array.isArray(nodes)) {
@@ -176,11 +174,6 @@ export function provideRegistration(
     return [useClass, { provide, inject: [useClass], useFactory: create }];
   }
   return [{ provide, inject: [useExisting ?? ''], useFactory: create }];
-}
-
-// Not what it says: where nodes are expected it is a URL, and may hold a password.
-function describeSafely(value: unknown): string {
-  return typeof value === 'string' ? 'a string' : describe(value);
 }
 
 function checkEnvironment(environment: unknown): Environment {

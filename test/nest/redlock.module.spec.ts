@@ -220,7 +220,21 @@ describe('RedlockModule given bad input', () => {
       () => RedlockModule.forRoot('redis://u:secret@a' as never),
       /nodes to be an array, got a string$/,
     ],
-    ['options null', () => RedlockModule.forRoot(undefined, null as never), /options.*null/],
+    [
+      'options null',
+      () => RedlockModule.forRoot(undefined, null as never),
+      /options to be an object, got null$/,
+    ],
+    [
+      'options that are a URL',
+      () => RedlockModule.forRoot([], 'redis://u:secret@a' as never),
+      /options to be an object, got a string$/,
+    ],
+    [
+      'no async options',
+      () => RedlockModule.forRootAsync(undefined as never),
+      /options to be an object, got undefined$/,
+    ],
     ['ttl 99', () => RedlockModule.forRoot(undefined, { ttl: 99 }), /ttl .*got 99/],
     ['wait -1', () => RedlockModule.forRoot(undefined, { wait: -1 }), /wait .*got -1/],
     ['name ""', () => RedlockModule.forRoot(undefined, { name: '' }), /lock domain .*got ""/],
