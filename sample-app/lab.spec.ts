@@ -98,6 +98,31 @@ describe('the lock lab', () => {
     expect(await lab.figure('oversold')).toBe(0);
   });
 
+  it('sells on when a replica is killed inside, and another takes its place', async () => {
+    await lab.fillSale({ ...SALE, stock: 5, buyers: 5, replicas: 2, isLocked: true });
+    await lab.page.locator('.sale input[name=isEndless]').check();
+    await lab.click('Start');
+    const ended = lab.page.getByText('Has ended: what it holds ends with the ttl');
+    // With the second time both would be gone, if nobody had taken the place of the first.
+    for (const times of [1, 2]) {
+      await lab.click('Kill who is inside');
+      await until(async () => (await ended.count()) >= times);
+      await lab.reach('sold', (await lab.figure('sold')) + 6);
+    }
+    await lab.click('Stop');
+
+    // The latter where the stop came between two rounds.
+    await lab.see(/none too many|Sold exactly the stock/);
+    expect(await lab.figure('oversold')).toBe(0);
+  });
+
+  it('ends the sale when its last replica is killed, and says so', async () => {
+    await lab.fillSale({ ...ENDLESS, replicas: 1, isLocked: false });
+    await lab.clickTogether('Start', 'Kill who is inside');
+
+    await lab.see('✕ All replicas have ended');
+  });
+
   it('shows a killed node as down, and its quarantine after a restart', async () => {
     await lab.click('Kill node 5');
     await lab.nodeIs(5, 'down');

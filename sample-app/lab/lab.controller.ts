@@ -61,6 +61,12 @@ export class LabController {
     return this.sale.stop();
   }
 
+  @Post('sale/kill-replica')
+  @HttpCode(200)
+  killReplica(): SaleState {
+    return this.sale.killReplica();
+  }
+
   @Post('job/start')
   @HttpCode(200)
   startJob(): JobState {

@@ -9,6 +9,8 @@ export interface SellRequest {
   readonly counter: number;
   readonly section: Milliseconds;
   readonly isLocked: boolean;
+  /** The process kills itself in the middle of this buyer's turn. */
+  readonly isFatal: boolean;
 }
 
 export type ReplicaMessage =

@@ -47,7 +47,7 @@ describe('ReplicaProcess', () => {
       const onNews = (news) => news.visits.forEach((visit) => visits.set(visit.id, visit));
       const replica = new ReplicaProcess({ ...options, onNews });
       await replica.whenReady();
-      const sell = (counter) => replica.sell({ counter, section: 60_000, isLocked: false });
+      const sell = (counter) => replica.sell({ counter, section: 60_000, isLocked: false, isFatal: false });
       const begun = sell(0);
       while (![...visits.values()].some(({ enteredAt }) => enteredAt !== null)) await sleep(10);
       process.kill(replica.pid, 'SIGKILL');

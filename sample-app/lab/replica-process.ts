@@ -16,6 +16,8 @@ export interface ReplicaOptions {
 
 /** A selling process. It ends with this one, however this one ends: see replica.ts. */
 export class ReplicaProcess {
+  /** As in the log. */
+  readonly name: string;
   readonly #child: ChildProcess;
   readonly #answers = new Map<number, (outcome: VisitOutcome) => void>();
   /** By id: those who have come, and not left. */
@@ -24,6 +26,7 @@ export class ReplicaProcess {
   readonly #isReady: Promise<void>;
 
   constructor({ nodes, storeUrl, number, onNews }: ReplicaOptions) {
+    this.name = `replica ${number}`;
     this.#onNews = onNews;
     const main = fileURLToPath(new URL('replica.js', import.meta.url));
     this.#child = fork(main, {
@@ -47,7 +50,7 @@ export class ReplicaProcess {
       // Each of the requests that are sent before its end is known has an error of its own.
       this.#child.on('error', reject);
       this.#child.once('exit', () => {
-        reject(new Error(`Replica ${number} has ended`));
+        reject(new Error(`${this.name} has ended`));
         for (const counter of this.#answers.keys()) this.#answer(counter, 'failed');
       });
       // After its last news.

@@ -54,7 +54,7 @@ process.on('message', (request: SellRequest) => {
 setInterval(tellNews, NEWS_EVERY);
 tell({ type: 'ready' });
 
-async function serve({ counter, section, isLocked }: SellRequest): Promise<VisitOutcome> {
+async function serve({ counter, section, isLocked, isFatal }: SellRequest): Promise<VisitOutcome> {
   let visit: Visit = {
     id: randomUUID(),
     replica: Number(replica),
@@ -71,13 +71,22 @@ async function serve({ counter, section, isLocked }: SellRequest): Promise<Visit
   };
   become({});
   const turn: Turn = {
-    begin: (token) => become({ enteredAt: now(), token }),
+    begin: (token) => {
+      become({ enteredAt: now(), token });
+      if (isFatal) dieAfter(section / 2);
+    },
     end: () => become({ leftAt: now() }),
   };
   const selling = isLocked ? sales.sell(section, turn) : sales.sellUnlocked(section, turn);
   const outcome = await outcomeOf(selling);
   become({ outcome, leftAt: visit.leftAt ?? now() });
   return outcome;
+}
+
+// As a replica ends that nobody asked to: nothing is released, nobody is told but by the page.
+function dieAfter(delay: number): void {
+  tellNews();
+  setTimeout(() => process.kill(process.pid, 'SIGKILL'), delay);
 }
 
 async function outcomeOf(selling: Promise<boolean>): Promise<VisitOutcome> {

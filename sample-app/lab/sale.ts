@@ -21,6 +21,7 @@ import type { ReplicaNews } from './replica-messages.js';
 export class Sale implements OnModuleDestroy {
   readonly #replicas: ReplicaProcess[] = [];
   #state = IDLE;
+  #isNextFatal = false;
 
   constructor(
     @Inject(LAB_INFRASTRUCTURE) private readonly infrastructure: LabInfrastructure,
@@ -47,6 +48,7 @@ export class Sale implements OnModuleDestroy {
   async start(settings: SaleSettings): Promise<SaleState> {
     if (this.noSaleReason !== '') throw new ConflictException(this.noSaleReason);
     if (isSelling(this.#state)) throw new ConflictException('A sale is running: stop it first.');
+    this.#isNextFatal = false;
     this.#become({ ...IDLE, settings, phase: 'starting' });
     try {
       await this.#hire(settings.replicas);
@@ -57,6 +59,16 @@ export class Sale implements OnModuleDestroy {
     this.feed.log(logLine('action', 'app', describe(settings)));
     this.#become({ phase: 'running', startedAt: now() });
     void this.#run();
+    return this.#state;
+  }
+
+  /**
+   * Has a replica killed in the middle of the next turn that begins.
+   * @throws ConflictException while nothing is sold
+   */
+  killReplica(): SaleState {
+    if (!this.#isOpen()) throw new ConflictException('No sale is running: start one first.');
+    this.#isNextFatal = true;
     return this.#state;
   }
 
@@ -93,6 +105,7 @@ export class Sale implements OnModuleDestroy {
       await this.#sellOnce();
       while (this.#state.settings.isEndless && this.#isOpen()) {
         await sleep(RESTOCK);
+        await this.#hire(this.#state.settings.replicas);
         if (this.#isOpen()) await this.#sellOnce();
       }
     } catch (error) {
@@ -117,10 +130,23 @@ export class Sale implements OnModuleDestroy {
     const { rounds, offered } = this.#state;
     this.#become({ rounds: rounds + 1, offered: offered + stock, waiting: buyers });
     const round: Round = { buyersLeft: buyers, sold: 0 };
-    const counters = this.#replicas.flatMap((replica) =>
-      Array.from({ length: COUNTERS }, (_, counter) => this.#tend(replica, counter, round)),
+    // Again where a replica ended, and its buyers came back, when the others had closed.
+    while (round.buyersLeft > 0 && this.#isOpen()) {
+      const replicas = this.#replicas.filter(({ hasEnded }) => !hasEnded);
+      if (replicas.length === 0) this.#fail('All replicas have ended');
+      await Promise.all(replicas.map((replica) => this.#open(replica, round)));
+    }
+  }
+
+  /** Sells at all counters of a replica until no buyer is left, or it has ended. */
+  async #open(replica: ReplicaProcess, round: Round): Promise<void> {
+    const counters = Array.from({ length: COUNTERS }, (_, counter) =>
+      this.#tend(replica, counter, round),
     );
     await Promise.all(counters);
+    if (!replica.hasEnded) return;
+    const text = 'Has ended: what it holds ends with the ttl, then the others go on';
+    this.feed.log(logLine('action', replica.name, text));
   }
 
   /** One counter serves one buyer after another, until none is left. */
@@ -128,14 +154,20 @@ export class Sale implements OnModuleDestroy {
     const { section, isLocked } = this.#state.settings;
     while (round.buyersLeft > 0 && this.#isOpen()) {
       round.buyersLeft -= 1;
-      const outcome = await replica.sell({ counter, section, isLocked });
-      if (outcome === 'failed') {
-        this.#become({ phase: 'stopping', message: 'A replica failed, or has ended' });
-      } else this.#count(outcome, round);
+      const isFatal = this.#isNextFatal;
+      this.#isNextFatal = false;
+      const outcome = await replica.sell({ counter, section, isLocked, isFatal });
+      if (outcome === 'failed' && !replica.hasEnded) this.#fail(`${replica.name} failed`);
+      else this.#count(outcome, round);
+      if (replica.hasEnded) return;
     }
   }
 
-  #count(outcome: Exclude<VisitOutcome, 'failed'>, round: Round): void {
+  #fail(message: string): void {
+    this.#become({ phase: 'stopping', message });
+  }
+
+  #count(outcome: VisitOutcome, round: Round): void {
     const { sold, refused, oversold, comeAgain, waiting, settings } = this.#state;
     switch (outcome) {
       case 'sold':
@@ -150,7 +182,7 @@ export class Sale implements OnModuleDestroy {
         this.#become({ waiting: waiting - 1, refused: refused + 1 });
         return;
       default:
-        // As a client does that is told 423 or 503.
+        // As a client does that is told 423 or 503, or whose connection breaks.
         round.buyersLeft += 1;
         this.#become({ comeAgain: comeAgain + 1 });
     }

@@ -32,6 +32,16 @@ export function Tour() {
             Sell with @Locked
           </button>
         </Step>
+        <Step title="Kill a replica">
+          <p>Who is inside dies. Its lock ends with the ttl of 3 s, and the others go on.</p>
+          <button
+            type="button"
+            disabled={setting.value?.noSaleReason !== ''}
+            onClick={() => killReplica()}
+          >
+            Kill who is inside
+          </button>
+        </Step>
         <Step title="Break nodes">
           <p>Two of five change nothing. With three nobody gets a lock, and nothing is sold.</p>
           <div class="buttons">
@@ -73,6 +83,11 @@ function Step({ title, children }: { title: string; children: preact.ComponentCh
       {children}
     </li>
   );
+}
+
+async function killReplica(): Promise<void> {
+  await haveSale();
+  await send('/lab/sale/kill-replica');
 }
 
 /** In the middle of a sale, so that there is something to see. */
