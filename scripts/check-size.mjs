@@ -9,7 +9,7 @@ import { root } from './command.mjs';
 
 /** In bytes, little above what each is now: growth is to be a decision. */
 const LIMITS = {
-  "* from './index.js'": 33_850,
+  "* from './index.js'": 34_000,
   "{ Locked } from './index.js'": 6_000,
   "{ MemoryNode } from './index.js'": 1_500,
   "* from './terminus.js'": 2_000,

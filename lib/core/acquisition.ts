@@ -69,7 +69,7 @@ export class Acquisition {
       signal?.addEventListener('abort', this.#onAbort);
       waitingRoom.enter(this.waiter);
       const grant = (holding: Holding): void => {
-        waitingRoom.hold(this.waiter);
+        waitingRoom.hold(this.waiter, holding.acquiredAt);
         signal?.removeEventListener('abort', this.#onAbort);
         resolve(holding);
       };

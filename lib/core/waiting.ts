@@ -15,6 +15,12 @@ import type { Waiter } from './waiter.js';
 const HAND_OVERS_MAX = 16;
 
 /**
+ * How long after its first acquisition it is handed over still. Where calls hold it for long, 16 of
+ * them would take more time than those of other processes wait; to tell these costs little beside.
+ */
+const HAND_OVERS_TIME: Milliseconds = 50;
+
+/**
  * How long other processes go first once they were told: they hear of it, draw their delays and
  * ask the nodes. Whoever finds the resource still free then may have it.
  */
@@ -35,6 +41,8 @@ class Line {
   readonly waiters: Waiter[];
   wakeUps: WakeUps | null = null;
   handOvers = 0;
+  /** When this process got what it has handed over since. */
+  acquiredAt: Milliseconds = 0;
   /** Whether other processes go first: while they are being told, and for a while after that. */
   yields: 'no' | 'telling' | 'told' = 'no';
   yieldTimer: TimerHandle = null;
@@ -126,13 +134,14 @@ export class WaitingRoom {
     return delay;
   }
 
-  /** The waiter has its lock. It stays at the head of its queues until that ends. */
-  hold(waiter: Waiter): void {
+  /** The waiter has its lock since then. It stays at the head of its queues until that ends. */
+  hold(waiter: Waiter, acquiredAt: Milliseconds): void {
     waiter.isHolding = true;
     for (const resource of waiter.resources) {
       const line = this.#lines.get(resource);
       if (line === undefined) continue;
       line.races = 0;
+      if (line.handOvers === 0) line.acquiredAt = acquiredAt;
       this.#tidy(resource, line);
     }
   }
@@ -153,7 +162,7 @@ export class WaitingRoom {
     for (const resource of waiter.resources) {
       const line = this.#lines.get(resource);
       if (line === undefined) continue;
-      if (!isHandedOn && line.handOvers === HAND_OVERS_MAX) line.yields = 'telling';
+      if (!isHandedOn && this.#isOthersTurn(line)) line.yields = 'telling';
       line.handOvers = isHandedOn ? line.handOvers + 1 : 0;
     }
     this.#wakeHeads(headed);
@@ -240,7 +249,7 @@ export class WaitingRoom {
   #mayBeHandedOn(resources: readonly string[]): boolean {
     const mayGo = (resource: string): boolean => {
       const line = this.#lines.get(resource);
-      return line?.waiters[0] !== undefined && line.handOvers < HAND_OVERS_MAX;
+      return line?.waiters[0] !== undefined && !this.#isOthersTurn(line);
     };
     if (!resources.every(mayGo)) return false;
     const freed = new Set(resources);
@@ -248,6 +257,11 @@ export class WaitingRoom {
       (head) =>
         head.isPausing && this.isTurn(head) && head.resources.every((wanted) => freed.has(wanted)),
     );
+  }
+
+  #isOthersTurn({ handOvers, acquiredAt }: Line): boolean {
+    if (handOvers === HAND_OVERS_MAX) return true;
+    return this.#ensemble.environment.now() - acquiredAt > HAND_OVERS_TIME;
   }
 
   // Each once, however many of the lines it heads: a call may want hundreds of resources.

@@ -23,10 +23,12 @@ function setUp() {
     waitingRoom.enter(waiter);
     return waiter;
   };
+  /** The call has got its lock now. */
+  const grant = (waiter: Waiter): void => waitingRoom.hold(waiter, environment.now());
   /** A call that has got its lock. */
   const hold = (...resources: string[]): Waiter => {
     const waiter = enter(...resources);
-    waitingRoom.hold(waiter);
+    grant(waiter);
     return waiter;
   };
   /** Hands the lock on as often as others may be passed over; gives who has it then. */
@@ -36,7 +38,7 @@ function setUp() {
       const next = enter('r');
       void next.pause(1_000);
       waitingRoom.handOn(holder);
-      waitingRoom.hold(next);
+      grant(next);
       holder = next;
     }
     return holder;
@@ -52,7 +54,7 @@ function setUp() {
     pause.then(note, note);
     return () => isOver;
   };
-  return { environment, nodes, waitingRoom, enter, hold, handOnToTheLimit, isReady, watch };
+  return { environment, nodes, waitingRoom, enter, grant, hold, handOnToTheLimit, isReady, watch };
 }
 
 describe('a queue', () => {
@@ -278,7 +280,7 @@ describe('everybody who waits', () => {
 
 describe('a lock that is released', () => {
   it('is handed on to the next call of the process, 16 times in a row', () => {
-    const { waitingRoom, enter, hold } = setUp();
+    const { waitingRoom, enter, grant, hold } = setUp();
     let holder = hold('r');
     const outcomes: boolean[] = [];
 
@@ -286,11 +288,36 @@ describe('a lock that is released', () => {
       const next = enter('r');
       void next.pause(1_000);
       outcomes.push(waitingRoom.handOn(holder));
-      waitingRoom.hold(next);
+      grant(next);
       holder = next;
     }
 
     expect(outcomes).toEqual([...Array<boolean>(16).fill(true), false]);
+  });
+
+  it.each([
+    { heldFor: [50], isHandedOn: true },
+    { heldFor: [51], isHandedOn: false },
+    { heldFor: [30, 20], isHandedOn: true },
+    { heldFor: [30, 30], isHandedOn: false },
+    { heldFor: [60, 40], isHandedOn: true },
+  ])('by who held it for $heldFor ms, is handed on: $isHandedOn', async (run) => {
+    const { environment, waitingRoom, enter, grant, hold, isReady } = setUp();
+    let holder = hold('r');
+    let isHandedOn = true;
+
+    for (const length of run.heldFor) {
+      await environment.advance(length);
+      const next = enter('r');
+      void next.pause(1_000);
+      isHandedOn = waitingRoom.handOn(holder);
+      expect(isReady(next)).toBe(isHandedOn);
+      waitingRoom.settle(['r'], 0);
+      grant(next);
+      holder = next;
+    }
+
+    expect(isHandedOn).toBe(run.isHandedOn);
   });
 
   it('is handed on at once: the next call is awake before the release is sent', async () => {
@@ -408,7 +435,7 @@ describe('a lock that is released', () => {
 
 describe('a process that waits for others', () => {
   it('listens on all nodes, and no longer than somebody waits', async () => {
-    const { environment, nodes, waitingRoom, enter } = setUp();
+    const { environment, nodes, waitingRoom, enter, grant } = setUp();
     const [first, second] = [enter('r'), enter('r')];
 
     const isLiveAtOnce = waitingRoom.listen(first);
@@ -416,7 +443,7 @@ describe('a process that waits for others', () => {
     const isLive = waitingRoom.listen(first);
     waitingRoom.leave(first);
     const whileOneWaits = nodes.map((node) => node.listenersOf('r'));
-    waitingRoom.hold(second);
+    grant(second);
 
     expect([isLiveAtOnce, isLive]).toEqual([false, true]);
     expect(whileOneWaits).toEqual([1, 1, 1]);
@@ -597,7 +624,7 @@ describe('the delay before a race', () => {
   });
 
   it('is drawn again by who has had the lock since', async () => {
-    const { environment, nodes, waitingRoom, enter } = setUp();
+    const { environment, nodes, waitingRoom, enter, grant } = setUp();
     const [first, second] = [enter('r'), enter('r')];
     waitingRoom.listen(first);
     await environment.settle();
@@ -605,7 +632,7 @@ describe('the delay before a race', () => {
     await environment.settle();
     const delays = [waitingRoom.raceDelay(first), waitingRoom.raceDelay(first)];
 
-    waitingRoom.hold(first);
+    grant(first);
     waitingRoom.leave(first);
     delays.push(waitingRoom.raceDelay(second));
 

@@ -285,6 +285,27 @@ describe('calls of one process for one resource', () => {
     expect(runs.length).toBeGreaterThanOrEqual(6);
   });
 
+  it('let other processes go first after each of them where they hold the lock for long', async () => {
+    const scene = setScene();
+    for (const node of scene.nodes) node.delay({ request: 0.2, answer: 0.2 });
+    const order: string[] = [];
+    const processes = { a: scene.redlock, b: scene.otherProcess(), c: scene.otherProcess() };
+
+    const calls = Object.entries(processes).flatMap(([name, process]) =>
+      Array.from({ length: 20 }, () => work(scene, process, name, order, 100)),
+    );
+    await scene.until(Promise.all(calls));
+
+    const turnsOf = (name: string, count: number): number =>
+      order.slice(0, count).filter((each) => each === name).length;
+    const leads = order.map((_, count) => {
+      const turns = Object.keys(processes).map((name) => turnsOf(name, count));
+      return Math.max(...turns) - Math.min(...turns);
+    });
+    expect(order).toHaveLength(60);
+    expect(Math.max(...leads)).toBeLessThanOrEqual(2);
+  });
+
   it('do not starve another process by taking the lock again and again', async () => {
     const scene = setScene();
     for (const node of scene.nodes) node.delay({ request: 0.2, answer: 0.2 });
