@@ -35,7 +35,7 @@ const storage = sharedStorage();
  * meanwhile: watch its `signal`, ask its `isValid`.
  * @example
  * ```ts
- * @Locked('nightly-report', minutes(1))
+ * @Locked('nightly-report')
  * async build() {
  *   for (const page of pages) {
  *     currentLock()?.signal.throwIfAborted();
