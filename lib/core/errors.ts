@@ -98,7 +98,7 @@ export class LockTakenError extends RedlockError {
   }
 }
 
-/** Too few nodes answered; the message and `votes` say what each of them said. */
+/** Too few nodes could vote; the message and `votes` say what each of them said. */
 export class NoQuorumError extends RedlockError {
   static override readonly code = 'NO_QUORUM';
   readonly code = NoQuorumError.code;
@@ -112,7 +112,10 @@ export class LockExpiredError extends RedlockError {
   override readonly name = 'LockExpiredError';
 }
 
-/** The lock was held and is no longer. */
+/**
+ * The lock was held and is no longer; from `assertHeld({ atLeast })`, or `extend` after `maxHold`,
+ * it still is, for less time than was asked.
+ */
 export class LockLostError extends RedlockError {
   static override readonly code = 'LOCK_LOST';
   readonly code = LockLostError.code;

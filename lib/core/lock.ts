@@ -63,7 +63,7 @@ export class Lock implements AsyncDisposable {
 
   /**
    * Throws unless the lock is held now, and may be relied on for `atLeast` ms more (default 0).
-   * @throws LockLostError
+   * @throws LockLostError, with the reason `expired` also where the lock is held for less.
    * @throws RangeError where `atLeast` is not a number of at least 0.
    */
   assertHeld(options: { readonly atLeast?: Milliseconds } = {}): void {
@@ -83,7 +83,8 @@ export class Lock implements AsyncDisposable {
   /**
    * Gives the lock `ttl` ms anew, by default as many as it was given last. Where it rejects
    * with a `NoQuorumError` the lock is still held for what remained of it.
-   * @throws LockLostError where the lock is not held any more, or `maxHold` is over.
+   * @throws LockLostError where the lock is not held any more, or `maxHold` is over: then
+   *   it is held until its validity ends.
    * @throws NoQuorumError where too few nodes extended it within the node timeout.
    * @throws TypeError, RangeError for a ttl that is not 100 to `ttlMax` whole ms.
    */

@@ -11,18 +11,19 @@ export interface RetryDelay {
   readonly max: Milliseconds;
 }
 
-/** What can be said for one acquisition. */
+/** What can be said for one acquisition. What is left out is as the module has it. */
 export interface AcquireOptions {
   /**
    * How long to keep trying while others hold the resource or too few nodes answer, in whole
    * ms, 0 to 2_147_483_647; 0 makes one attempt. Counted from the call, the time in this
-   * process's queue included.
+   * process's queue included. The first attempt has its whole `nodeTimeout` all the same.
    * @default 5_000 – longer than most critical sections, shorter than most HTTP timeouts
    */
   readonly wait?: Milliseconds;
   /**
    * Random delay between two attempts, in ms, where releases cannot be heard. Where they can, a
-   * release wakes at once, and the poll beside it comes every 40 to 60 ms, or every `min`.
+   * release wakes at once, and the poll beside it comes every 40 to 60 ms, or every `min` where
+   * that is longer.
    * @default { min: 20, max: 120 } – waiters of several processes spread, and none waits long
    */
   readonly retryDelay?: Partial<RetryDelay>;
@@ -43,7 +44,7 @@ export interface AcquireOptions {
 
 /** What can be said for one `using` call. */
 export interface UsingOptions extends AcquireOptions {
-  /** Lifetime given to the nodes, in whole ms, 100 to `ttlMax`. @default 10_000 */
+  /** Lifetime given to the nodes, in whole ms, 100 to `ttlMax`. @default 10_000, as the module's */
   readonly ttl?: Milliseconds;
   /**
    * Keeps the resource taken until this many ms after the acquisition, also when the body is
@@ -58,7 +59,7 @@ export interface UsingOptions extends AcquireOptions {
 export interface RedlockOptions extends Omit<AcquireOptions, 'signal'> {
   /**
    * Lifetime given to the nodes where a call names none, in whole ms, 100 to `ttlMax`.
-   * @default 10_000 – survives a long pause of the process, frees a crashed one soon
+   * @default 10_000, or a shorter `ttlMax` – survives a long pause, frees a crashed process soon
    */
   readonly ttl?: Milliseconds;
   /**

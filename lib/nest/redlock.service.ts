@@ -39,14 +39,15 @@ export class RedlockService {
   }
 
   /**
-   * Locks all of `resources` or none, for `ttl` ms (whole, 100 to `ttlMax`), and waits for them
-   * up to `wait`. Nobody extends the lock unless `watchdog` says so. Release it: `await using`.
+   * Locks all of `resources` or none, for `ttl` ms (whole, 100 to `ttlMax`; by default the
+   * module's), and waits for them up to `wait`. Nobody extends the lock unless `watchdog` says so.
+   * Release it: `await using`.
    * The async context does not know this lock, as nobody can tell where its use ends: a second
    * `acquire` waits. With `reentrant` the lock of a surrounding `using` or `@Locked` is joined:
    * the result is a view of it whose `release` does nothing.
-   * @throws LockTakenError, NoQuorumError, LockExpiredError after `wait`; LockReentryError,
-   *   RedlockClosedError at once; the reason of `options.signal`; TypeError, RangeError for bad
-   *   input.
+   * @throws LockTakenError, NoQuorumError, LockExpiredError after `wait`; at once LockReentryError,
+   *   RedlockClosedError, and a NoQuorumError that time does not heal; the reason of
+   *   `options.signal`; TypeError, RangeError for bad input.
    */
   async acquire(
     resources: string | readonly string[],

@@ -76,7 +76,8 @@ export class RedlockHealthIndicator {
 
   /**
    * Asks all nodes once; resolves after at most one node timeout of the default ttl, and never
-   * rejects because of a node. The result is up or down under `key`, with {@link RedlockHealth}.
+   * rejects because of a node. The result is up or down under `key`, by default `redlock`, with
+   * {@link RedlockHealth}.
    * @throws Error of Nest where there is no such lock domain.
    */
   async isHealthy<const Key extends string = 'redlock'>(

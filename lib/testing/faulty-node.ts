@@ -196,8 +196,8 @@ export class FaultyNode implements LockNode {
   }
 
   /**
-   * Another client takes `key` on this node for `ttl` ms, past all faults; nothing happens where
-   * it is held. The key is the resource's name, with the `keyPrefix` before it where there is one.
+   * Another client takes `key` on this node for `ttl` ms (by default 10_000), past all faults;
+   * nothing happens where it is held. The key is the resource's name, after the `keyPrefix`.
    */
   occupy(key: string, ttl: Milliseconds = 10_000, ownerId = stranger): void {
     this.#node.acquire(plainRequest(key, ttl, ownerId), ignore);
