@@ -1,10 +1,8 @@
 import type { FailedAnswer } from '../core/lock-node.js';
 
-/**
- * What a server's error reply means for a vote. Source: PROTOCOL.md section 11. Servers before
- * Redis 7 wrap errors of a script's commands in one of the script: those count as "any other".
- */
-export function outcomeOfError(message: string): FailedAnswer {
+/** What a server's error reply means for a vote. Source: PROTOCOL.md section 11. */
+export function outcomeOfError(reply: string): FailedAnswer {
+  const message = reply.replace(WRAPPING, '');
   const code =
     /^(ERR (unknown command|(invalid )?DB index)|[A-Z]+)(?= |$)/.exec(message)?.[0] ?? '';
   const isMisconfiguration = MISCONFIGURATIONS.has(code);
@@ -35,6 +33,9 @@ export function isUnknownScript(outcome: FailedAnswer): boolean {
 export function isReadOnly(outcome: FailedAnswer): boolean {
   return outcome.message.startsWith('READONLY');
 }
+
+/** What servers before Redis 7 put around the error of a command in a script. */
+const WRAPPING = /^(ERR Error running script .*?: )?(@user_script: ?\d+: )+-?/;
 
 /** Refused before the first write of a script, for a time. */
 const REFUSALS = new Set([
@@ -67,7 +68,7 @@ const MISCONFIGURATIONS = new Set([
 /**
  * A misconfiguration too, but one that shows in the middle of a script, which may have written:
  * rights on keys are looked at before it, those on commands at each. The last two are said where
- * there is no right: by Redis 7.0, and by later ones and Valkey.
+ * there is no right: by Redis 6 and 7.0, and by later ones and Valkey.
  */
 const DENIED =
-  /^ERR (unknown redis command|the user executing the script can't|ACL failure in script)/i;
+  /^(ERR )?(unknown redis command|the user executing the script can't|ACL failure in script)/i;

@@ -48,11 +48,32 @@ describe('an error reply (PROTOCOL section 11)', () => {
   });
 
   it.each([
-    'ERR Error running script (call to f_0): @user_script:1: -OOM command not allowed',
-    'EXECABORT Transaction discarded',
-    'READONLYISH something new',
-    '',
-  ])('may have left a key: %s', (message) => {
-    expect(outcomeOfError(message)).toEqual(outcomeWith({ mayHold: true }, message));
+    ["READONLY You can't write against a read only replica.", {}],
+    ["OOM command not allowed when used memory > 'maxmemory'.", {}],
+    [
+      "The user executing the script can't access at least one of the keys",
+      { mayHold: true, isMisconfiguration: true },
+    ],
+  ])('that Redis 6 put in one of the script means the same: %s', (message, traits) => {
+    const inCall = `@user_script: 1: ${message.replace(/^(?=READONLY|OOM)/, '-')}`;
+    const inScript = `ERR Error running script (call to f_0): @user_script:1: ${inCall}`;
+
+    for (const reply of [message, inCall, inScript]) {
+      expect(outcomeOfError(reply)).toEqual(outcomeWith(traits, message));
+    }
   });
+
+  it('of a key of another type stays until somebody acts, in Redis 6 too', () => {
+    const message = 'WRONGTYPE Operation against a key holding the wrong kind of value';
+    const reply = `ERR Error running script (call to f_0): @user_script:1: ${message}`;
+
+    expect(outcomeOfError(reply)).toEqual(outcomeWith({ isMisconfiguration: true }, message));
+  });
+
+  it.each(['something new', 'EXECABORT Transaction discarded', 'READONLYISH something new', ''])(
+    'may have left a key: %s',
+    (message) => {
+      expect(outcomeOfError(message)).toEqual(outcomeWith({ mayHold: true }, message));
+    },
+  );
 });
