@@ -98,20 +98,21 @@ export function judge(
 }
 
 /**
- * What is wrong where the client that connected before goes by other numbers than we do; nothing
- * where `rulesBefore` is empty. Applications that disagree for good each say so when they connect.
+ * What is wrong where the client that connected before goes by other numbers than we do.
+ * Applications that disagree for good each say so when they connect.
  */
 export function disagreement(rulesBefore: string, world: World): string[] {
-  if (rulesBefore === '') return [];
-  const retention = world.fencing ? world.fenceRetention : 0;
-  const [skew, fences, quarantine] = rulesBefore.split(':').map(Number);
-  if (skew === world.clockSkewMax && fences === retention && quarantine === world.quarantine) {
-    return [];
-  }
-  const setting = (fences === 0) === (retention === 0) ? 'ttlMax or driftFactor' : 'fencing';
+  const { clockSkewMax, fenceRetention, fencing, quarantine } = world;
+  const [skew, fences, quarantineBefore] = rulesBefore.split(':').map(Number);
+  const isAlike = skew === clockSkewMax && quarantineBefore === quarantine;
+  if (isAlike && fences === (fencing ? fenceRetention : 0)) return [];
+  let setting = 'ttlMax or driftFactor';
+  if ((fences === 0) === fencing) setting = 'fencing';
+  else if ((quarantineBefore === 0) !== (quarantine === 0)) setting = 'quarantine';
   return [
     `The client that connected to it before this one goes by another ${setting}: a restart may ` +
-      'let two holders in. Set the same in all applications. After a change this passes.',
+      'let two holders in, and tokens need not grow. Set the same in all applications. After a ' +
+      'change this passes.',
   ];
 }
 

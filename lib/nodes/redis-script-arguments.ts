@@ -62,14 +62,9 @@ function textOf({ first, owners, tokens }: Run): string {
   return [name, figureOf(first), request.resources.length, ...owners, ...tokens].join(' ');
 }
 
-/**
- * The arguments of `certify`. Without quarantine too they name a key: a server that refuses keys,
- * for it lacks slots or the user the right, says so when it is connected.
- */
+/** The arguments of `certify`, alike with and without quarantine. */
 export function certifyArguments(world: World): ScriptArguments {
-  const certificate = certificateKey(world);
-  if (world.quarantine === 0) return [1, certificate];
-  return [2, certificate, `${world.keyPrefix}redlock:rules`];
+  return [2, certificateKey(world), `${world.keyPrefix}redlock:rules`];
 }
 
 /** The arguments of `inspect`. */

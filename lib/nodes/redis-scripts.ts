@@ -110,8 +110,8 @@ const endOf = ({ quarantine }: World): string =>
     : `if certificate and not isReplica then redis.pcall('SET', KEYS[1], certificate) end`;
 
 /**
- * Clients that go by different numbers do not keep each other's locks through a restart. Each
- * leaves its own with the certificate when it connects, and learns of the one before it.
+ * Clients that go by different numbers do not keep each other's locks through a restart, or not
+ * each other's tokens. Each leaves its own when it connects, and learns of the one before it.
  */
 const agreement = ({ clockSkewMax, fenceRetention, fencing, quarantine }: World): string => `
 local function exchangeRules()
@@ -225,9 +225,9 @@ return areAlike and now or answers`),
 
     certify: script(
       quarantine === 0
-        ? `${preamble(world)}
+        ? `${begin}${agreement(world)}
 readClock()
-return {now, 0, 1, ''}`
+return {now, 0, 1, exchangeRules()}`
         : `${begin}${agreement(world)}
 ${end}
 return {now, math.ceil(uncounted / 1000), replid and 1 or 0, exchangeRules()}`,

@@ -226,6 +226,31 @@ describe('what an audit finds', () => {
     expect([unfenced, alike, fenced]).toEqual([byFencing, [], byFencing]);
   });
 
+  it('other rules of the client before are told without quarantine too', async () => {
+    const server = await startServer();
+    const findingsOf = async (options: RedlockOptions): Promise<readonly string[]> => {
+      const { log } = await startNode(server.url, options);
+      return (await log.untilState('up')).status.findings;
+    };
+
+    const first = await findingsOf({ ttlMax: 30_000 });
+    // Without quarantine nothing depends on it.
+    const longer = await findingsOf({ ttlMax: 60_000 });
+    const shorter = await findingsOf({ ttlMax: 3_000 });
+    const unfenced = await findingsOf({ ttlMax: 3_000, fencing: false });
+    const quarantined = await findingsOf({ ttlMax: 3_000, fencing: false, quarantine: true });
+
+    const by = (setting: string): unknown[] => [
+      expect.stringMatching(`goes by another ${setting}: .*Set the same`),
+    ];
+    expect([first, longer]).toEqual([[], []]);
+    expect([shorter, unfenced, quarantined]).toEqual([
+      by('ttlMax or driftFactor'),
+      by('fencing'),
+      by('quarantine'),
+    ]);
+  });
+
   it.each([
     { step: 0, findings: [] },
     { step: 60_000, findings: [/^Its clock and that of redis:.* differ by more than 1000 ms\.$/] },

@@ -192,7 +192,7 @@ export class ScriptModel {
   }
 
   #writeRules(world: World, moment: ScriptMoment): void {
-    if (world.quarantine === 0 || !this.#canStore(moment)) return;
+    if (!this.#canStore(moment)) return;
     const retention = world.fencing ? world.fenceRetention : 0;
     const value = `${world.clockSkewMax}:${retention}:${world.quarantine}`;
     this.data.set(rulesKey(world), { value, expiresAt: Infinity });
