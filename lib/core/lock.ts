@@ -74,10 +74,8 @@ export class Lock implements AsyncDisposable {
     const remaining = this.#holding.remaining();
     if (remaining === 0) throw this.lostError();
     if (remaining >= atLeast) return;
-    throw this.#lostError(
-      'expired',
-      `is held for ${Math.floor(remaining)} ms more, not ${atLeast}`,
-    );
+    const left = `is held for ${Math.floor(remaining)} ms more, not ${atLeast}`;
+    throw this.#lostError('expired', `${left}: extend it before, or use a longer ttl`);
   }
 
   /**
@@ -91,7 +89,9 @@ export class Lock implements AsyncDisposable {
   async extend(ttl: Milliseconds = this.#holding.request.ttl): Promise<void> {
     checkTtl(ttl, this.#ttlMax);
     this.assertHeld();
-    if (this.#holding.isPastMaxHold()) throw this.#lostError('maxHold', 'cannot be extended');
+    if (this.#holding.isPastMaxHold()) {
+      throw this.#lostError('maxHold', `cannot be extended: ${explain('maxHold')}`);
+    }
     const isRenewed = await this.#holding.extend(ttl);
     if (isRenewed) return;
     this.assertHeld();
@@ -127,7 +127,8 @@ export class Lock implements AsyncDisposable {
 
   /** @internal The error that says why the lock is not held any more. */
   lostError(result?: unknown): LockLostError {
-    return this.#lostError(this.#holding.lossReason, 'is not held any more', result);
+    const { lossReason } = this.#holding;
+    return this.#lostError(lossReason, `is not held any more: ${explain(lossReason)}`, result);
   }
 
   #lostError(reason: LossReason, state: string, result?: unknown): LockLostError {
@@ -135,7 +136,7 @@ export class Lock implements AsyncDisposable {
     const votes = this.#holding.lastVotes();
     const said = votes.length === 0 ? '' : `. Nodes: ${describeVotes(votes)}`;
     const names = describeResources(resources);
-    const message = `The lock of ${names} ${state}: ${explain(reason)}${said}`;
+    const message = `The lock of ${names} ${state}${said}`;
     return new LockLostError(message, { resources, votes, reason, result });
   }
 }

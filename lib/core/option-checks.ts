@@ -12,6 +12,17 @@ export function describeSafely(value: unknown): string {
   return typeof value === 'string' ? 'a string' : describe(value);
 }
 
+/**
+ * Refuses a name that is none of `known`: the compiler lets pass what is too much, and a misspelt
+ * option would have no effect. @throws TypeError
+ */
+export function checkNames(what: string, given: object, known: object): void {
+  for (const name of Object.keys(given)) {
+    if (Object.hasOwn(known, name)) continue;
+    throw new TypeError(`Expected ${what}, got ${describe(name)}`);
+  }
+}
+
 /** @throws TypeError */
 export function checkBoolean(name: string, value: unknown): boolean {
   if (typeof value === 'boolean') return value;

@@ -1,5 +1,12 @@
-import { checkInteger, checkNumber, checkObject, checkOptionalBoolean } from './option-checks.js';
+import {
+  checkInteger,
+  checkNames,
+  checkNumber,
+  checkObject,
+  checkOptionalBoolean,
+} from './option-checks.js';
 import { describe } from './resources.js';
+import { resolveWorld } from './world.js';
 import type { World } from './lock-node.js';
 import type { Milliseconds } from './units.js';
 
@@ -158,6 +165,23 @@ const OPTIONS: Readonly<Record<keyof RedlockOptions, true>> = {
   shutdownTimeout: true,
 };
 
+/** All options of a call without a body; who offers it to applications checks `reentrant`. */
+const ACQUIRE_OPTIONS: Readonly<Record<keyof AcquireOptions | 'reentrant', true>> = {
+  wait: true,
+  retryDelay: true,
+  watchdog: true,
+  maxHold: true,
+  signal: true,
+  reentrant: true,
+};
+
+/** All options of a call with a body. */
+const USING_OPTIONS: Readonly<Record<keyof UsingOptions | 'reentrant', true>> = {
+  ...ACQUIRE_OPTIONS,
+  ttl: true,
+  holdAtLeast: true,
+};
+
 /** The longest delay that a timer of Node takes. */
 const DELAY_MAX = 2_147_483_647;
 
@@ -167,13 +191,8 @@ const DELAY_MAX = 2_147_483_647;
  */
 export function resolveOptions(options: RedlockOptions, nodeCount: number): ResolvedOptions {
   checkObject('options', options);
-  // A misspelt keyPrefix or ttlMax would silently make another world; the compiler lets a factory
-  // return more than there is.
-  for (const name of Object.keys(options)) {
-    if (!Object.hasOwn(OPTIONS, name)) {
-      throw new TypeError(`Expected options as in RedlockOptions, got ${describe(name)}`);
-    }
-  }
+  // A misspelt keyPrefix or ttlMax would make another world.
+  checkNames('options as in RedlockOptions', options, OPTIONS);
   const ttlMax = checkInteger('ttlMax', options.ttlMax ?? 30_000, TTL_MIN, 86_400_000);
   const driftFactor = checkNumber('driftFactor', options.driftFactor ?? 0.01, 0.001, 0.1);
   const watchdog = checkOptionalBoolean('watchdog', options.watchdog);
@@ -211,6 +230,8 @@ export function resolveAcquire(
   options: UsingOptions,
 ): ResolvedAcquire {
   checkObject('options', options);
+  if (kind === 'using') checkNames('options as in UsingOptions', options, USING_OPTIONS);
+  else checkNames('options as in AcquireOptions', options, ACQUIRE_OPTIONS);
   const maxHold = checkInteger('maxHold', options.maxHold ?? defaults.maxHold, TTL_MIN, DELAY_MAX);
   return {
     ttl: ttl === undefined ? defaults.ttl : checkTtl(ttl, defaults.ttlMax),
@@ -238,39 +259,6 @@ export function checkTtl(ttl: unknown, ttlMax: Milliseconds): Milliseconds {
 export function nodeTimeoutOf(options: ResolvedOptions, ttl: Milliseconds): Milliseconds {
   const preferred = options.nodeTimeout ?? Math.min(500, Math.max(50, ttl / 20));
   return Math.floor(Math.min(preferred, ttl / 4));
-}
-
-function resolveWorld(
-  options: RedlockOptions,
-  ttlMax: Milliseconds,
-  driftFactor: number,
-  nodeCount: number,
-): World {
-  const quarantine = options.quarantine ?? 'auto';
-  if (quarantine !== 'auto' && typeof quarantine !== 'boolean') {
-    throw new TypeError(
-      `Expected quarantine to be 'auto', true or false, got ${describe(quarantine)}`,
-    );
-  }
-  const keyPrefix = options.keyPrefix ?? '';
-  // A lock with such a key might be the certificate of a world without a prefix.
-  if (typeof keyPrefix !== 'string' || /^redlock(:|$)/.test(keyPrefix)) {
-    throw new TypeError(
-      'Expected keyPrefix to be a string that lets no key begin with "redlock:", ' +
-        `which the protocol keeps for itself, got ${describe(keyPrefix)}`,
-    );
-  }
-  const isQuarantined = quarantine === 'auto' ? nodeCount >= 3 : quarantine;
-  // S, R and M of PROTOCOL.md, in whole milliseconds: scripts fail on fractional PX values.
-  const clockSkewMax = Math.floor(Math.min(2_000, ttlMax / 3));
-  const longest = Math.max(ttlMax * (1 + driftFactor), 3 * clockSkewMax);
-  return Object.freeze({
-    keyPrefix,
-    fencing: checkOptionalBoolean('fencing', options.fencing) ?? true,
-    clockSkewMax,
-    fenceRetention: 5 * clockSkewMax,
-    quarantine: isQuarantined ? Math.ceil(longest) + 10 : 0,
-  });
 }
 
 function checkRetryDelay(delay: Partial<RetryDelay> | undefined, defaults: RetryDelay): RetryDelay {

@@ -9,6 +9,7 @@ import {
   type HttpServer,
 } from '@nestjs/common';
 
+import { checkNames, checkObject } from '../core/option-checks.js';
 import { LockTakenError, RedlockError, type RedlockErrorCode } from '../core/errors.js';
 
 /** HTTP statuses of lock errors, each from 400 to 599. */
@@ -27,9 +28,13 @@ export interface RedlockHttpStatus {
 /** {@link RedlockHttpStatus}, complete. */
 export type ResolvedHttpStatus = Required<RedlockHttpStatus>;
 
-/** @throws RangeError naming the option, the rule and the value. */
+const STATUSES: ResolvedHttpStatus = { taken: 423, unavailable: 503, lost: 500 };
+
+/** @throws TypeError, RangeError naming the option, the rule and the value. */
 export function resolveHttpStatus(given: RedlockHttpStatus = {}): ResolvedHttpStatus {
-  const resolved = { taken: 423, unavailable: 503, lost: 500, ...given };
+  checkObject('httpStatus', given);
+  checkNames('httpStatus as in RedlockHttpStatus', given, STATUSES);
+  const resolved = { ...STATUSES, ...given };
   for (const [name, status] of Object.entries(resolved)) {
     if (Number.isInteger(status) && status >= 400 && status <= 599) continue;
     throw new RangeError(

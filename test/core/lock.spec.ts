@@ -132,7 +132,9 @@ describe('assertHeld', () => {
     const error = thrownBy(() => lock.assertHeld({ atLeast: 9_898 }));
 
     expect(error.reason).toBe('expired');
-    expect(error.message).toMatch(/^The lock of "r" is held for 9897 ms more, not 9898: /);
+    expect(error.message).toMatch(
+      /^The lock of "r" is held for 9897 ms more, not 9898: extend it before, or use a longer ttl\. /,
+    );
     expect(lock.isValid).toBe(true);
   });
 

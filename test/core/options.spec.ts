@@ -59,7 +59,7 @@ describe('one call', () => {
   it('may say all of its options', () => {
     const { signal } = new AbortController();
 
-    const resolved = resolveAcquire(resolveOptions({}, 3), 'acquire', 1_000, {
+    const resolved = resolveAcquire(resolveOptions({}, 3), 'using', 1_000, {
       wait: 1,
       retryDelay: { min: 500 },
       signal,
@@ -296,6 +296,31 @@ describe('a bad option of one call', () => {
     expect(error).toEqual(expected);
     expect(runs).toBe(0);
     expect(node(0).calls).toEqual([]);
+  });
+
+  it.each<[object, string]>([
+    [{ waits: 5 }, 'waits'],
+    [{ ttl: 500 }, 'ttl'],
+    [{ holdAtLeast: 500 }, 'holdAtLeast'],
+  ])('%j is none of acquire, and refused', async (options, name) => {
+    const { redlock, rejection } = setScene();
+
+    for (const call of [
+      redlock.acquire('r', 1_000, options),
+      redlock.tryAcquire('r', 1_000, options),
+    ]) {
+      expect(await rejection(call)).toEqual(
+        new TypeError(`Expected options as in AcquireOptions, got "${name}"`),
+      );
+    }
+  });
+
+  it('that is none of using is refused', async () => {
+    const { redlock, rejection } = setScene();
+
+    const error = await rejection(redlock.using('r', { tll: 500 } as object, () => undefined));
+
+    expect(error).toEqual(new TypeError('Expected options as in UsingOptions, got "tll"'));
   });
 
   it('that is no object is refused', async () => {

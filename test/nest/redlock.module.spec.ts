@@ -259,6 +259,16 @@ describe('RedlockModule given bad input', () => {
       () => RedlockModule.forRoot(undefined, { httpStatus: { lost: 600 } }),
       /httpStatus\.lost .*from 400 to 599, got 600/,
     ],
+    [
+      'a status of what is none',
+      () => RedlockModule.forRoot(undefined, { httpStatus: { closed: 503 } as object }),
+      /httpStatus as in RedlockHttpStatus, got "closed"/,
+    ],
+    [
+      'one status for all',
+      () => RedlockModule.forRoot(undefined, { httpStatus: 409 as never }),
+      /httpStatus to be an object, got 409/,
+    ],
     ['the token of ""', () => getRedlockToken(''), /lock domain .*got ""/],
     ['the injection of ""', () => InjectRedlock(''), /lock domain .*got ""/],
     ['no way to make options', () => RedlockModule.forRootAsync({}), /one of useFactory.*got 0/],

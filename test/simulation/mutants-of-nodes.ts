@@ -106,7 +106,7 @@ export const mutantsOfNodes: readonly Mutant[] = [
   {
     name: 'fence record kept too briefly',
     rule: '8: R = 5S',
-    patches: [core('options', 'fenceRetention: 5 * clockSkewMax', 'fenceRetention: 10')],
+    patches: [core('world', 'fenceRetention: 5 * clockSkewMax', 'fenceRetention: 10')],
   },
   {
     name: 'fence records of one period alone',
@@ -150,6 +150,6 @@ export const mutantsOfNodes: readonly Mutant[] = [
   {
     name: 'quarantine too short',
     rule: '9: M = max(ttlMax(1+d), 3S) + 10 ms',
-    patches: [core('options', 'Math.ceil(longest) + 10 : 0', 'Math.ceil(longest / 4) : 0')],
+    patches: [core('world', 'Math.ceil(longest) + 10 : 0', 'Math.ceil(longest / 4) : 0')],
   },
 ];

@@ -1,0 +1,49 @@
+// What all clients of a node have to agree on, derived from the options.
+import { checkOptionalBoolean } from './option-checks.js';
+import { describe } from './resources.js';
+import type { World } from './lock-node.js';
+import type { Milliseconds } from './units.js';
+
+/** What an application says of its world, as its options have it; unchecked. */
+interface WorldOptions {
+  readonly quarantine?: unknown;
+  readonly keyPrefix?: unknown;
+  readonly fencing?: unknown;
+}
+
+/**
+ * The world of clients with these options, `ttlMax` and `driftFactor` checked before.
+ * @throws TypeError naming the option, its rule and the value.
+ */
+export function resolveWorld(
+  options: WorldOptions,
+  ttlMax: Milliseconds,
+  driftFactor: number,
+  nodeCount: number,
+): World {
+  const quarantine = options.quarantine ?? 'auto';
+  if (quarantine !== 'auto' && typeof quarantine !== 'boolean') {
+    throw new TypeError(
+      `Expected quarantine to be 'auto', true or false, got ${describe(quarantine)}`,
+    );
+  }
+  const keyPrefix = options.keyPrefix ?? '';
+  // A lock with such a key might be the certificate of a world without a prefix.
+  if (typeof keyPrefix !== 'string' || /^redlock(:|$)/.test(keyPrefix)) {
+    throw new TypeError(
+      'Expected keyPrefix to be a string that lets no key begin with "redlock:", ' +
+        `which the protocol keeps for itself, got ${describe(keyPrefix)}`,
+    );
+  }
+  const isQuarantined = quarantine === 'auto' ? nodeCount >= 3 : quarantine;
+  // S, R and M of PROTOCOL.md, in whole milliseconds: scripts fail on fractional PX values.
+  const clockSkewMax = Math.floor(Math.min(2_000, ttlMax / 3));
+  const longest = Math.max(ttlMax * (1 + driftFactor), 3 * clockSkewMax);
+  return Object.freeze({
+    keyPrefix,
+    fencing: checkOptionalBoolean('fencing', options.fencing) ?? true,
+    clockSkewMax,
+    fenceRetention: 5 * clockSkewMax,
+    quarantine: isQuarantined ? Math.ceil(longest) + 10 : 0,
+  });
+}
