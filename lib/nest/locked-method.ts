@@ -12,6 +12,7 @@ import {
   isAsyncIterable,
   isDeferred,
   isOngoing,
+  isPromiseLike,
 } from './locked-result.js';
 import { getRedlockToken } from './redlock.tokens.js';
 import type { Lock } from '../core/lock.js';
@@ -99,7 +100,10 @@ class LockedCall {
 
   /** Runs `body` under a lock of the call's own. */
   using(body: (lock: Lock) => Promise<unknown>): Promise<unknown> {
-    return this.#service().using(this.#names(undefined), this.definition.options, body);
+    const service = this.#service();
+    const finished = service.using(this.#names(undefined), this.definition.options, body);
+    if (isPromiseLike(finished)) return finished;
+    throw this.#strangeService();
   }
 
   /** Runs the method itself. */
@@ -128,16 +132,19 @@ class LockedCall {
   }
 
   #service(): RedlockService {
-    const { domain, method } = this.definition;
     const instance = this.#instance as Partial<Record<symbol, RedlockService>> | null | undefined;
-    const service = instance?.[getRedlockToken(domain)];
+    const service = instance?.[getRedlockToken(this.definition.domain)];
     // What a test puts in its place has any type.
     if (typeof service?.using === 'function') return service;
-    throw new TypeError(
-      `Expected ${method} to be called on an instance that Nest made of its class, as @Locked ` +
-        `gets its RedlockService by injection, got one from elsewhere (new, useFactory, ` +
-        `useValue), one with a mock without using, or none. Register the class as a provider, or ` +
-        `make it by ModuleRef.create()`,
+    throw this.#strangeService();
+  }
+
+  #strangeService(): TypeError {
+    return new TypeError(
+      `Expected ${this.definition.method} to be called on an instance that Nest made of its ` +
+        `class, as @Locked gets its RedlockService by injection, got one from elsewhere (new, ` +
+        `useFactory, useValue), one with a mock that does not lock, or none. Register the class ` +
+        `as a provider, or make it by ModuleRef.create()`,
     );
   }
 }

@@ -217,7 +217,8 @@ function hasMethods<Name extends string>(
   return isObject(value) && names.every((name) => typeof value[name] === 'function');
 }
 
-function isPromiseLike(value: unknown): value is PromiseLike<unknown> {
+/** Whether `value` can be awaited. */
+export function isPromiseLike(value: unknown): value is PromiseLike<unknown> {
   return (
     (isObject(value) || typeof value === 'function') &&
     typeof Reflect.get(value, 'then') === 'function'

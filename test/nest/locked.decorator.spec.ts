@@ -311,16 +311,26 @@ describe('a @Locked method of every kind of instance', () => {
     expect(runs).toBe(0);
   });
 
-  it('says what to do where a test gives it a RedlockService that cannot lock', async () => {
+  // As libraries make them: it has every method, and each gives another such mock.
+  const mockOfEverything: object = new Proxy(
+    {},
+    { get: (_target, key) => (key === 'then' ? undefined : () => mockOfEverything) },
+  );
+
+  it.each([
+    ['without using', {}],
+    ['whose using gives nothing', { using: () => undefined }],
+    ['whose using gives a mock of everything', { using: () => mockOfEverything }],
+  ])('says what to do where a test gives it a mock %s', async (_name, mock) => {
     const module = await Test.createTestingModule({ providers: [Transient] })
-      .useMocker(() => ({}))
+      .useMocker(() => mock)
       .compile();
     afterTest(() => module.close());
 
     const error = await rejection((await module.resolve(Transient)).run());
 
     expect(error).toBeInstanceOf(TypeError);
-    expect(String(error)).toMatch(/Transient\.run.*RedlockService.*a mock without using/s);
+    expect(String(error)).toMatch(/Transient\.run.*RedlockService.*a mock that does not lock/s);
   });
 
   it('ends the start of an application without RedlockModule, saying what to import', async () => {
