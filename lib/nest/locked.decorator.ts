@@ -90,9 +90,9 @@ export type LockedDecorator<Resource, Taken> = <Target extends AnyMethod>(
  * A method declared to return an Observable gives one that acquires on subscription, an async
  * generator one that acquires on its first step; any other gives a Promise, whatever its type
  * says. So write `: Observable<…>` itself, no alias or subclass, not imported by `import type`,
- * compile with `emitDecoratorMetadata`, and declare methods that return another iterable or a
- * stream `async`. An async iterable that the Promise resolves with comes out as an async
- * generator, without what else it has: of a page of data return the data.
+ * compile with `emitDecoratorMetadata` and for ES2018 or later, and declare methods that return
+ * another iterable or a stream `async`. An async iterable that the Promise resolves with comes out
+ * as an async generator, without what else it has: of a page of data return the data.
  *
  * Called inside a body that already holds the resource it is refused (`reentrant`). The body of a
  * `for await` over a locked iterable is not inside: a call there waits, for the loop itself.
