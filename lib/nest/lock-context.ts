@@ -8,7 +8,7 @@ import type { EndpointScope } from './endpoint-scope.js';
 
 /** A lock that a body runs under. */
 export interface ContextLock {
-  /** The service that acquired it: locks of another domain are other locks. */
+  /** What acquired it: locks of another domain are other locks. */
   readonly domain: object;
   readonly lock: Lock;
   /** Who acquired it, for people: `InventoryService.reserve`. */

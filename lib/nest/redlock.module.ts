@@ -77,6 +77,9 @@ export class RedlockModule {
   }
 }
 
+/** The runtimes of an application, by their tokens. */
+type Runtimes = Record<symbol, Promise<LockRuntime>>;
+
 /** How long the start waits for nodes that do not answer. */
 const startTimeout: Milliseconds = 2_000;
 
@@ -94,8 +97,12 @@ function describeModule(
     {
       provide: runtime,
       inject: [registrationToken(name), ModulesContainer],
-      useFactory: (registered: Registration, modules: ModulesContainer) =>
-        LockRuntime.start(name, registered, modules),
+      // Nest before 11.2 makes a module anew, and forgets the first, when a lazy module imports it
+      // too. Two runtimes would not know of each other, and one would not be shut down.
+      useFactory: (registered: Registration, modules: ModulesContainer & Runtimes) => {
+        assertRegisteredOnce(name, modules);
+        return (modules[runtime] ??= LockRuntime.start(name, registered));
+      },
     },
     {
       provide: service,
@@ -147,13 +154,8 @@ export class LockRuntime implements BeforeApplicationShutdown, OnApplicationShut
     this.isReentrant = isReentrant;
   }
 
-  static async start(
-    name: string,
-    registration: Registration,
-    modules: ModulesContainer,
-  ): Promise<LockRuntime> {
+  static async start(name: string, registration: Registration): Promise<LockRuntime> {
     const { nodes: inputs, core, resolved, environment } = registration;
-    assertRegisteredOnce(name, modules);
     if (inputs === undefined) tellOfMemory(name);
     warnOfEvenCount(name, inputs?.length ?? 1);
     const ports = { environment, observer: createObserver(name, environment) };

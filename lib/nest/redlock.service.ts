@@ -97,7 +97,7 @@ export class RedlockService {
     const joined = findJoinable(this.#caller(options, place), resources);
     if (joined !== null) return runJoined(joined, body);
     return this.#redlock.using(resources, options, (lock) =>
-      runHolding({ domain: this, lock, place }, () => body(lock)),
+      runHolding({ domain: this.#redlock, lock, place }, () => body(lock)),
     );
   }
 
@@ -117,7 +117,7 @@ export class RedlockService {
   #caller(options: PlacedOptions, place: string): Caller {
     const isReentrant = checkBoolean('reentrant', options.reentrant ?? this.#isReentrant);
     return {
-      domain: this,
+      domain: this.#redlock,
       isReentrant,
       place,
       isByHand: options[placeOption] === undefined,

@@ -2,12 +2,14 @@ import type { Server } from 'node:http';
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 
 import { describe, expect, it, jest } from '@jest/globals';
-import { Controller, Get, Inject, Injectable, Module } from '@nestjs/common';
+import { Controller, Get, Inject, Injectable, Module, type DynamicModule } from '@nestjs/common';
+import type { TestingModule } from '@nestjs/testing';
 import {
   currentLock,
   getRedlockToken,
   InjectRedlock,
   Locked,
+  LockReentryError,
   LockTakenError,
   MemoryNode,
   RedlockClosedError,
@@ -29,6 +31,20 @@ import { aborted, Gate, rejection, thrown, turn } from './support/events.js';
 async function quorumOf(imports: NonNullable<Parameters<typeof startPlain>[0]['imports']>) {
   const redlock = (await startPlain({ imports })).get(RedlockService);
   return (await redlock.status()).quorum;
+}
+
+/** What Nest before 11.2 does for a lazy module that imports `locks` too: each factory anew. */
+async function made(locks: DynamicModule, module: TestingModule): Promise<RedlockService> {
+  const instances = new Map<unknown, unknown>();
+  for (const provider of locks.providers ?? []) {
+    if ('useValue' in provider) instances.set(provider.provide, provider.useValue);
+    if (!('useFactory' in provider)) continue;
+    const injected = (provider.inject ?? []).map(
+      (token) => instances.get(token) ?? module.get<unknown>(token as symbol, { strict: false }),
+    );
+    instances.set(provider.provide, await provider.useFactory(...injected));
+  }
+  return instances.get(RedlockService) as RedlockService;
 }
 
 class Settings {
@@ -205,6 +221,23 @@ describe('RedlockModule registered', () => {
     );
 
     expect(String(error)).toMatch(/Expected RedlockModule to be registered once .*got 2 times/);
+  });
+
+  it('and made twice by Nest, for a lazy module, is one, and is shut down as one', async () => {
+    const locks = RedlockModule.forRoot();
+    const module = await startPlain({ imports: [locks] });
+    const redlock = module.get(RedlockService);
+
+    const again = await made(locks, module);
+
+    const lock = await redlock.acquire('a');
+    expect(again).not.toBe(redlock);
+    expect(await again.tryAcquire('a')).toBeNull();
+    await lock.release();
+    const nested = redlock.using('a', () => again.using('a', () => undefined));
+    expect(await rejection(nested)).toBeInstanceOf(LockReentryError);
+    await module.close();
+    expect(await rejection(again.acquire('a'))).toBeInstanceOf(RedlockClosedError);
   });
 });
 
