@@ -54,6 +54,7 @@ const nextSteps: Readonly<Record<RedlockErrorCode, string>> = {
  * An outcome of locking that is not a programmer's mistake. The message ends with what to do and
  * where to read more.
  * `instanceof` works across the ESM and the CJS copy of the package: it compares the `code`.
+ * A class of your own extends one of those below, which say what to do.
  */
 export abstract class RedlockError extends Error {
   /** The code that all instances have. */
