@@ -51,6 +51,8 @@ export interface SaleForm {
   readonly section: number;
   readonly replicas: number;
   readonly isLocked: boolean;
+  /** By default false: the form shows what ran last. */
+  readonly isEndless?: boolean;
 }
 
 export class LabPage {
@@ -105,11 +107,12 @@ export class LabPage {
     await this.click('Start');
   }
 
-  async fillSale({ isLocked, ...numbers }: SaleForm): Promise<void> {
+  async fillSale({ isLocked, isEndless = false, ...numbers }: SaleForm): Promise<void> {
     for (const [name, value] of Object.entries(numbers)) {
       await this.page.locator(`.sale input[name=${name}]`).fill(`${value}`);
     }
     await this.page.locator('.sale input[name=isLocked]').setChecked(isLocked);
+    await this.page.locator('.sale input[name=isEndless]').setChecked(isEndless);
   }
 
   /** One of the large figures. */
