@@ -69,9 +69,14 @@ function noQuorumReason(ensemble: Ensemble, refusal: Refusal): string {
   if (refusal.verdict === 'misconfigured') {
     return `too many nodes are misconfigured for a quorum of ${quorum} of ${nodes.length}`;
   }
-  const { clockSkewMax, fencing } = options.world;
+  // Where no token was in the way the clocks were not either: an offset is as old as the node's
+  // last answer, and too small by as much as that answer was late.
+  if (refusal.verdict !== 'stale') {
+    return `fewer than ${quorum} of ${nodes.length} nodes could vote`;
+  }
+  const { clockSkewMax } = options.world;
   const known = refusal.clockOffsets.filter((offset) => offset !== null);
-  if (fencing && Math.max(...known) - Math.min(...known) > clockSkewMax) {
+  if (Math.max(...known) - Math.min(...known) > clockSkewMax) {
     const offsets = refusal.clockOffsets.map(
       (offset, index) => `${nodes[index]?.name} ${offset === null ? '?' : Math.round(offset)} ms`,
     );
@@ -80,10 +85,7 @@ function noQuorumReason(ensemble: Ensemble, refusal: Refusal): string {
       `a quorum; synchronise them (${offsets.join(', ')} off this machine's)`
     );
   }
-  if (refusal.verdict === 'stale') {
-    return `others proposed higher fencing tokens each time`;
-  }
-  return `fewer than ${quorum} of ${nodes.length} nodes could vote`;
+  return `others proposed higher fencing tokens each time`;
 }
 
 // When so many nodes may be free that a quorum can be had: those that do not hold it are now.

@@ -380,6 +380,21 @@ describe('nodes whose clocks differ', () => {
     expect(error.message).toContain('fewer than 2 of 3 nodes could vote');
   });
 
+  it('are not blamed for an outage because one of the nodes was heard late', async () => {
+    const { environment, redlock, node, nodes, rejection, until } = setScene();
+    node(0).delay(3_000);
+    await until(redlock.acquire('r', ttl));
+    await environment.advance(3_000);
+    for (const each of nodes) each.refuse();
+
+    const error = expectInstance(
+      await rejection(redlock.acquire('s', ttl, { wait: 0 })),
+      NoQuorumError,
+    );
+
+    expect(error.message).toContain('fewer than 2 of 3 nodes could vote');
+  });
+
   it('and of which one has never answered are told with a question mark', async () => {
     const { redlock, node, rejection } = setScene({ clockOffsets: [0, 10_000, 0] });
     node(2).refuse();
