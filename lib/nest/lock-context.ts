@@ -19,10 +19,10 @@ export interface ContextLock {
 export type ContextRunner = <T>(body: () => T) => T;
 
 interface Frame {
-  readonly outer: Frame | undefined;
-  readonly held: ContextLock | null;
+  outer: Frame | undefined;
+  /** Null where the frame is that of a scope, or closed. */
+  held: ContextLock | null;
   readonly scope: EndpointScope | null;
-  isOpen: boolean;
 }
 
 const storage = sharedStorage();
@@ -72,7 +72,9 @@ export async function runHolding<T>(held: ContextLock, body: () => T | Promise<T
   try {
     return await storage.run(frame, body);
   } finally {
-    frame.isOpen = false;
+    // Not only marked: what a lock keeps may keep the context that it was acquired in, whose frame
+    // kept the lock before it, and so on for all rounds of a loop.
+    frame.held = null;
   }
 }
 
@@ -92,16 +94,25 @@ export function captureContext(): ContextRunner {
 }
 
 function openFrame(held: ContextLock | null, scope: EndpointScope | null): Frame {
-  // Closed frames are left out: a loop that starts its next round inside the body of the last
-  // one would otherwise grow the chain for ever.
-  const [outer] = frames();
-  return { outer, held, scope, isOpen: true };
+  // All of them, so that those that were closed meanwhile are left out further down too.
+  const [outer] = [...frames()];
+  return { outer, held, scope };
 }
 
+// Closed frames are taken out: a loop that starts its next round inside the body of the last one,
+// be that over by then or not, would otherwise grow the chain for ever.
 function* frames(): Generator<Frame> {
-  for (let frame = storage.getStore(); frame !== undefined; frame = frame.outer) {
-    if (frame.isOpen && frame.scope?.isOver !== true) yield frame;
+  let frame = openFrom(storage.getStore());
+  while (frame !== undefined) {
+    yield frame;
+    frame = frame.outer = openFrom(frame.outer);
   }
+}
+
+function openFrom(frame: Frame | undefined): Frame | undefined {
+  let open = frame;
+  while (open?.held === null && open.scope?.isOver !== false) open = open.outer;
+  return open;
 }
 
 // One for the ESM and the CJS copy of the package: a lock that the other copy holds must be seen,

@@ -12,6 +12,7 @@ import {
   type RedlockModuleOptions,
 } from 'nestjs-locked';
 
+import { untilCollected } from '../support/collect-garbage.js';
 import { startModule } from './support/applications.js';
 import { faultyNodes } from './support/faulty-nodes.js';
 import { aborted, Gate, rejection } from './support/events.js';
@@ -291,4 +292,38 @@ describe('a nested acquisition of what the same context holds', () => {
 
     expect(seen).toEqual(Array.from({ length: 21 }, () => 1));
   });
+
+  it.each(['after it is over', 'before it is over'])(
+    'keeps no lock of a loop that starts its next round in the body of the last, %s',
+    async (moment) => {
+      const redlock = await startService();
+      const isLast = new Gate();
+      const leave = new Gate();
+      const locks: WeakRef<Lock>[] = [];
+      const round = async (begin: () => void): Promise<void> => {
+        await redlock.using(`round:${locks.length}`, async (lock) => {
+          locks.push(new WeakRef(lock));
+          begin();
+          const hasBegun = new Gate();
+          const next = (): void => void round(hasBegun.open);
+          if (locks.length === 6) {
+            isLast.open();
+            await leave.passed;
+          } else if (moment === 'after it is over') {
+            setTimeout(next, 1);
+          } else {
+            next();
+            await hasBegun.passed;
+          }
+        });
+      };
+
+      void round(() => undefined);
+      await isLast.passed;
+
+      // The last has begun: nobody needs those before the one that it was started in.
+      for (const lock of locks.slice(0, 3)) await untilCollected(lock);
+      leave.open();
+    },
+  );
 });
