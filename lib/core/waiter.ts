@@ -9,7 +9,6 @@ export class Waiter {
   readonly resources: readonly string[];
   readonly #environment: Environment;
   #interruption: { readonly reason: unknown } | null = null;
-  #isWoken = false;
   #endPause: (() => void) | null = null;
 
   constructor(environment: Environment, resources: readonly string[]) {
@@ -19,6 +18,9 @@ export class Waiter {
 
   /** Whether its call has the lock: it keeps its place, so that nobody behind it tries in vain. */
   isHolding = false;
+
+  /** Whether it was woken and has not gone on since: to be woken once more changes nothing. */
+  isWoken = false;
 
   /** Whether it sleeps, or was just woken. */
   get isPausing(): boolean {
@@ -36,7 +38,7 @@ export class Waiter {
    */
   async pause(delay: Milliseconds): Promise<boolean> {
     this.throwIfInterrupted();
-    if (!this.#isWoken) {
+    if (!this.isWoken) {
       let timer: TimerHandle = null;
       await new Promise<void>((resolve) => {
         this.#endPause = resolve;
@@ -45,21 +47,21 @@ export class Waiter {
       this.#environment.stopTimer(timer);
       this.#endPause = null;
     }
-    const wasWoken = this.#isWoken;
-    this.#isWoken = false;
+    const wasWoken = this.isWoken;
+    this.isWoken = false;
     if (!wasWoken) this.throwIfInterrupted();
     return wasWoken;
   }
 
   /** Ends the pause, or makes the next one short: a wake-up is never lost. */
   wake(): void {
-    this.#isWoken = true;
+    this.isWoken = true;
     this.#endPause?.();
   }
 
   /** Forgets that it was woken: what it was woken for is done next. */
   forgetWakeUp(): void {
-    this.#isWoken = false;
+    this.isWoken = false;
   }
 
   /** Makes the waiter give up with `reason`: its caller's abort, or a shutdown. */

@@ -240,8 +240,12 @@ export class WaitingRoom {
     if (line.waiters.length === 0 && line.yields === 'no') this.#lines.delete(resource);
   }
 
+  // Who is woken already is not looked after: a release is told for each resource, and to look at
+  // all queues of a call each time would take a second where it wants a thousand.
   #wakeHeads(resources: readonly string[]): void {
-    for (const head of this.#headsOf(resources)) if (this.#isFirst(head)) head.wake();
+    for (const head of this.#headsOf(resources)) {
+      if (!head.isWoken && this.#isFirst(head)) head.wake();
+    }
   }
 
   // Whether the heads of the lines will try as soon as they are woken, and it is not others' turn.

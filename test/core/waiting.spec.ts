@@ -523,6 +523,23 @@ describe('a process that waits for others', () => {
     expect(isAwake()).toBe(false);
   });
 
+  it('for 3,000 resources is woken without stopping the process for hundreds of ms', async () => {
+    const { environment, nodes, waitingRoom, enter, watch } = setUp();
+    const resources = Array.from({ length: 3_000 }, (_, index) => `sku:${index}`);
+    const waiter = enter(...resources);
+    waitingRoom.listen(waiter);
+    await environment.settle();
+    waitingRoom.startAttempt(waiter);
+    const isAwake = watch(waiter.pause(1_000));
+    for (const node of nodes) for (const resource of resources) node.forgeWakeUp(resource);
+    const startedAt = performance.now();
+
+    await environment.settle();
+
+    expect(performance.now() - startedAt).toBeLessThan(100);
+    expect(isAwake()).toBe(true);
+  });
+
   it('hears a release that comes during its attempt', async () => {
     const { environment, nodes, waitingRoom, enter, watch } = setUp();
     const waiter = enter('r');
