@@ -43,9 +43,11 @@ class Line {
   handOvers = 0;
   /** When this process got what it has handed over since. */
   acquiredAt: Milliseconds = 0;
-  /** Whether other processes go first: while they are being told, and for a while after that. */
-  yields: 'no' | 'telling' | 'told' = 'no';
-  yieldTimer: TimerHandle = null;
+  /**
+   * Whether other processes go first: while they are being told ('telling'), and for a while after
+   * that, until this timer is over; null where they do not.
+   */
+  yields: TimerHandle = null;
   /** How many processes the last wake-up woke, the one that released not counted. */
   racers = 0;
   /** Races after wake-ups since this process last had the lock. */
@@ -83,7 +85,7 @@ export class WaitingRoom {
   isTurn(waiter: Waiter): boolean {
     return waiter.resources.every((resource) => {
       const line = this.#lines.get(resource);
-      return line?.waiters[0] === waiter && line.yields === 'no';
+      return line?.waiters[0] === waiter && line.yields === null;
     });
   }
 
@@ -171,13 +173,8 @@ export class WaitingRoom {
 
   /** A release was answered: `listeners` other processes were told of it, and go first. */
   settle(resources: readonly string[], listeners: number): void {
-    for (const resource of resources) {
-      const line = listeners > 0 ? this.#lineOf(resource) : this.#lines.get(resource);
-      if (line === undefined) continue;
-      if (listeners > 0) this.#yield(resource, line);
-      else if (line.yields === 'telling') this.#endYield(resource, line);
-    }
-    this.#wakeHeads(resources);
+    if (listeners > 0) this.#yield(resources);
+    this.#endYield(resources, 'telling');
   }
 
   /** Makes everyone give up, each for a reason that names what it waited for. */
@@ -190,21 +187,22 @@ export class WaitingRoom {
     return new Set(waiters.filter(({ isHolding }) => !isHolding));
   }
 
-  #yield(resource: string, line: Line): void {
-    const { environment } = this.#ensemble;
-    environment.stopTimer(line.yieldTimer);
-    line.yields = 'told';
-    const end = (): void => {
-      this.#endYield(resource, line);
-      this.#wakeHeads([resource]);
-    };
-    line.yieldTimer = environment.startTimer(YIELD, end, false);
+  // One timer for all, so that a call that waits for all of them is woken once. A line that others
+  // were told of anew has a later one.
+  #yield(resources: readonly string[]): void {
+    const end = (): void => this.#endYield(resources, timer);
+    const timer = this.#ensemble.environment.startTimer(YIELD, end, false);
+    for (const resource of resources) this.#lineOf(resource).yields = timer;
   }
 
-  #endYield(resource: string, line: Line): void {
-    this.#ensemble.environment.stopTimer(line.yieldTimer);
-    line.yields = 'no';
-    this.#tidy(resource, line);
+  #endYield(resources: readonly string[], yields: TimerHandle): void {
+    for (const resource of resources) {
+      const line = this.#lines.get(resource);
+      if (line === undefined || line.yields !== yields) continue;
+      line.yields = null;
+      this.#tidy(resource, line);
+    }
+    this.#wakeHeads(resources);
   }
 
   #listenTo(resource: string, line: Line): WakeUps {
@@ -237,7 +235,7 @@ export class WaitingRoom {
       line.wakeUps.stop();
       line.wakeUps = null;
     }
-    if (line.waiters.length === 0 && line.yields === 'no') this.#lines.delete(resource);
+    if (line.waiters.length === 0 && line.yields === null) this.#lines.delete(resource);
   }
 
   // Who is woken already is not looked after: a release is told for each resource, and to look at

@@ -52,7 +52,7 @@ export const mutantsOfWaiting: readonly Mutant[] = [
   {
     name: 'a queue that goes on giving way',
     rule: '10: others go first, for a while',
-    patches: [core('waiting', "    line.yields = 'no';\n", '')],
+    patches: [core('waiting', '      line.yields = null;\n', '')],
   },
   {
     name: 'a lost lock that keeps its place',
