@@ -76,7 +76,7 @@ export function createNodes(
   ports: NodePorts = {},
 ): NodeSet {
   const environment = ports.environment ?? systemEnvironment;
-  const peers = new NodePeers();
+  const peers = new NodePeers(inputs?.length ?? 1);
   if (inputs === undefined) {
     return nodeSet([new MemoryNode({ environment })], [], environment, peers);
   }

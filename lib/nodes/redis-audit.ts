@@ -30,6 +30,8 @@ export class NodePeers {
   readonly #connected = new Map<string, { runId: string | undefined; clock: ClockReading }>();
   readonly #duplicates = new Set<string>();
 
+  constructor(readonly nodeCount: number) {}
+
   /** The names of nodes that turned out to be the same server as another one. */
   get duplicates(): ReadonlySet<string> {
     return this.#duplicates;
@@ -101,18 +103,19 @@ export function judge(
  * What is wrong where the client that connected before goes by other numbers than we do.
  * Applications that disagree for good each say so when they connect.
  */
-export function disagreement(rulesBefore: string, world: World): string[] {
-  const { clockSkewMax, fenceRetention, fencing, quarantine } = world;
-  const [skew, fences, quarantineBefore] = rulesBefore.split(':').map(Number);
-  const isAlike = skew === clockSkewMax && quarantineBefore === quarantine;
-  if (isAlike && fences === (fencing ? fenceRetention : 0)) return [];
-  let setting = 'ttlMax or driftFactor';
+export function disagreement(rulesBefore: string, world: World, nodeCount: number): string[] {
+  const { clockSkewMax, fencing } = world;
+  const [skew, fences, quarantine, count] = rulesBefore.split(':').map(Number);
+  let setting = '';
+  if (skew !== clockSkewMax || quarantine !== world.quarantine) {
+    setting = 'ttlMax, driftFactor or quarantine';
+  }
   if ((fences === 0) === fencing) setting = 'fencing';
-  else if ((quarantineBefore === 0) !== (quarantine === 0)) setting = 'quarantine';
+  if (count !== nodeCount) setting = 'number of nodes';
+  if (setting === '') return [];
   return [
-    `The client that connected to it before this one goes by another ${setting}: a restart may ` +
-      'let two holders in, and tokens need not grow. Set the same in all applications. After a ' +
-      'change this passes.',
+    `The client connected before this one goes by another ${setting}: two holders may be let in, ` +
+      'or tokens not grow. Set the same in all applications, or give each a keyPrefix.',
   ];
 }
 

@@ -87,13 +87,16 @@ export class RedisLink implements ConnectionListener {
 
   /** @internal Called by the connection. */
   ready(connection: RedisConnection): void {
-    const { environment, target, world, isPersistent } = this.#settings;
+    const { environment, peers, target, world, isPersistent } = this.#settings;
     const askedAt = environment.now();
     let certified: Certified | null = null;
     let clock: ClockReading = { offset: 0, error: Infinity };
     // First and alone: the node's quarantine begins when it is seen, not when it is asked to vote.
     const { acquire, extend, release, batch, certify } = scriptsOf(world, isPersistent);
-    const certification = encodeCommand('eval', [certify.text, ...certifyArguments(world)]);
+    const certification = encodeCommand('eval', [
+      certify.text,
+      ...certifyArguments(world, peers.nodeCount),
+    ]);
     connection.call(certification, (failure, reply) => {
       certified = failure === null ? readCertified(reply) : null;
       if (certified === null) {
@@ -159,7 +162,7 @@ export class RedisLink implements ConnectionListener {
     health.heard(certified.nodeTime);
     health.up([
       ...findings,
-      ...disagreement(certified.rulesBefore, world),
+      ...disagreement(certified.rulesBefore, world, peers.nodeCount),
       ...(certified.isOriginKnown ? [] : [ORIGIN_UNKNOWN]),
       ...(target.isUnverified ? [UNVERIFIED] : []),
     ]);

@@ -16,8 +16,8 @@ export interface Certified {
   /** False where scripts may not ask INFO, so that only the certificate's own age speaks. */
   readonly isOriginKnown: boolean;
   /**
-   * S, R and M in ms, `2000:10000:30310`, of the client before; R is 0 without fencing, M without
-   * quarantine.
+   * S, R and M in ms, and N, of the client before: `2000:10000:30310:3`. R is 0 without fencing, M
+   * without quarantine.
    */
   readonly rulesBefore: string;
 }

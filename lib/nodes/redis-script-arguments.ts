@@ -62,9 +62,11 @@ function textOf({ first, owners, tokens }: Run): string {
   return [name, figureOf(first), request.resources.length, ...owners, ...tokens].join(' ');
 }
 
-/** The arguments of `certify`, alike with and without quarantine. */
-export function certifyArguments(world: World): ScriptArguments {
-  return [2, certificateKey(world), `${world.keyPrefix}redlock:rules`];
+/** The arguments of `certify`: the certificate's key where there is one, that of the rules, and N. */
+export function certifyArguments(world: World, nodeCount: number): ScriptArguments {
+  const rules = `${world.keyPrefix}redlock:rules`;
+  if (world.quarantine === 0) return [1, rules, nodeCount];
+  return [2, certificateKey(world), rules, nodeCount];
 }
 
 /** The arguments of `inspect`. */

@@ -111,13 +111,14 @@ const endOf = ({ quarantine }: World): string =>
 
 /**
  * Clients that go by different numbers do not keep each other's locks through a restart, or not
- * each other's tokens. Each leaves its own when it connects, and learns of the one before it.
+ * each other's tokens; majorities of different numbers of nodes, which is ARGV, need not meet at
+ * any time. Each leaves its own in the last of KEYS when it connects, and learns of the one before.
  */
 const agreement = ({ clockSkewMax, fenceRetention, fencing, quarantine }: World): string => `
 local function exchangeRules()
-  local ours = '${clockSkewMax}:${fencing ? fenceRetention : 0}:${quarantine}'
-  local theirs = redis.call('GET', KEYS[2])
-  if theirs ~= ours then redis.pcall('SET', KEYS[2], ours) end
+  local ours = '${clockSkewMax}:${fencing ? fenceRetention : 0}:${quarantine}:' .. ARGV[1]
+  local theirs = redis.call('GET', KEYS[#KEYS])
+  if theirs ~= ours then redis.pcall('SET', KEYS[#KEYS], ours) end
   return theirs or ours
 end
 `;

@@ -6,7 +6,7 @@ const LIMIT = worldOf().clockSkewMax / 2;
 
 /** Judges nodes one after the other, as they connect. */
 function audit(...nodes: { runId?: string; offset?: number; error?: number }[]): Verdict[] {
-  const peers = new NodePeers();
+  const peers = new NodePeers(3);
   return nodes.map(({ runId, offset = 0, error = 0 }, index) => {
     const info = `role:master\r\nrun_id:${runId ?? `run-${index}`}\r\n`;
     const node = { name: `node-${index}`, isPersistent: false };
@@ -39,7 +39,7 @@ describe('the clocks of a set', () => {
 
 describe('the servers of a set', () => {
   it('are refused when another node is the same process, until that one has left', () => {
-    const peers = new NodePeers();
+    const peers = new NodePeers(3);
     const clock = { offset: 0, error: 0 };
     peers.admit('a', 'run', clock);
 
@@ -53,7 +53,7 @@ describe('the servers of a set', () => {
   });
 
   it('are not taken for the same where they do not say who they are', () => {
-    const peers = new NodePeers();
+    const peers = new NodePeers(3);
     const clock = { offset: 0, error: 0 };
 
     const twins = ['a', 'b'].map((name) => peers.admit(name, undefined, clock));
@@ -70,7 +70,7 @@ describe('a node that is declared persistent', () => {
     const facts = factsOf(`role:master\r\naof_enabled:${enabled}\r\n`);
     const node = { name: 'node', isPersistent: true };
 
-    const verdict = judge(node, facts, { offset: 0, error: 0 }, new NodePeers(), worldOf());
+    const verdict = judge(node, facts, { offset: 0, error: 0 }, new NodePeers(3), worldOf());
 
     expect(verdict).toEqual({ refusal: null, findings });
   });

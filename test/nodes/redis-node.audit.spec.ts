@@ -205,6 +205,25 @@ describe('what an audit finds', () => {
     expect(log.events[1]?.status.findings).toEqual(findings);
   });
 
+  it('another number of nodes of the client before is told, as majorities need not meet', async () => {
+    const servers = await Promise.all([startServer(), startServer(), startServer()]);
+    const urls = servers.map(({ url }) => url);
+    const findingsOf = async (nodes: readonly string[]): Promise<readonly string[]> => {
+      const { log } = startNodes(nodes, { quarantine: true });
+      const { status } = await log.until(
+        ({ status: { name, state } }) => state === 'up' && name.includes(`:${servers[0].port}`),
+      );
+      return status.findings;
+    };
+
+    const first = await findingsOf(urls);
+    const same = await findingsOf(urls);
+    const fewer = await findingsOf(urls.slice(0, 1));
+
+    expect([first, same]).toEqual([[], []]);
+    expect(fewer).toEqual([expect.stringMatching(/goes by another number of nodes.*Set the same/)]);
+  });
+
   it('another ttlMax of the client before is told by each that connects, while they differ', async () => {
     const server = await startServer();
     const findingsOf = async (options: RedlockOptions): Promise<readonly string[]> => {
@@ -241,13 +260,13 @@ describe('what an audit finds', () => {
     const quarantined = await findingsOf({ ttlMax: 3_000, fencing: false, quarantine: true });
 
     const by = (setting: string): unknown[] => [
-      expect.stringMatching(`goes by another ${setting}: .*Set the same`),
+      expect.stringMatching(`goes by another ${setting}.*Set the same`),
     ];
     expect([first, longer]).toEqual([[], []]);
     expect([shorter, unfenced, quarantined]).toEqual([
-      by('ttlMax or driftFactor'),
+      by('ttlMax'),
       by('fencing'),
-      by('quarantine'),
+      by('ttlMax, driftFactor or quarantine'),
     ]);
   });
 

@@ -54,7 +54,7 @@ function release(
 
 async function certify(isPersistent = false, on = client): Promise<Certified | null> {
   const script = scriptsOf(quarantined, isPersistent).certify;
-  return readCertified(await run(script, certifyArguments(quarantined), on));
+  return readCertified(await run(script, certifyArguments(quarantined, 3), on));
 }
 
 /** What is on record for the lock with this key. */

@@ -164,7 +164,7 @@ class Comparison {
   }
 
   async #certify(): Promise<void> {
-    const args = certifyArguments(this.world);
+    const args = certifyArguments(this.world, 3);
     const { now, took, reply } = await evaluate(this.#scripts.certify.text, args);
     if (this.#isAmbiguous(now, took)) return this.#flush();
     const certified = readCertified(reply);

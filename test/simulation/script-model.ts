@@ -194,7 +194,7 @@ export class ScriptModel {
   #writeRules(world: World, moment: ScriptMoment): void {
     if (!this.#canStore(moment)) return;
     const retention = world.fencing ? world.fenceRetention : 0;
-    const value = `${world.clockSkewMax}:${retention}:${world.quarantine}`;
+    const value = `${world.clockSkewMax}:${retention}:${world.quarantine}:3`;
     this.data.set(rulesKey(world), { value, expiresAt: Infinity });
   }
 
