@@ -3,7 +3,12 @@
 // time, never safety: who waits polls as well.
 import type { Redis } from 'ioredis';
 
-import { inMicrotask, type Environment, type TimerHandle } from '../core/environment.js';
+import {
+  inContextOfNow,
+  inMicrotask,
+  type Environment,
+  type TimerHandle,
+} from '../core/environment.js';
 import type { WakeListener } from '../core/lock-node.js';
 import { ReconnectDelay } from './reconnect-delay.js';
 import { endClient, type RedisTarget } from './redis-target.js';
@@ -91,7 +96,9 @@ export class RedisSubscriber {
     if (this.#isReady) this.#client?.unsubscribe(...unheard).catch(ignore);
   }
 
-  #connect(): void {
+  // In the async context of the start: a connection outlives the call that listened first, and is
+  // not to keep what belongs to that.
+  readonly #connect = inContextOfNow((): void => {
     if (this.#isClosed) return;
     const client = this.#target.connect();
     this.#client = client;
@@ -111,7 +118,7 @@ export class RedisSubscriber {
       this.#disconnect();
       this.#connectLater();
     });
-  }
+  });
 
   #connectLater(): void {
     // Also when nobody listens just now: who does next has to wait no less.

@@ -1,5 +1,7 @@
 // Wake-ups over a real server, and what is left of them when the connection, the server or the
 // right to subscribe is gone.
+import { AsyncLocalStorage } from 'node:async_hooks';
+
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { Redis } from 'ioredis';
 
@@ -7,6 +9,7 @@ import { systemEnvironment } from '../../lib/core/environment.js';
 import { RedisSubscriber } from '../../lib/nodes/redis-subscriber.js';
 import { targetOfUrl } from '../../lib/nodes/redis-target.js';
 import { afterTest } from '../support/after-test.js';
+import { untilCollected } from '../support/collect-garbage.js';
 import { eventually } from '../support/eventually.js';
 import { client, server } from '../support/redis-of-spec.js';
 import { startRedisServer } from '../support/redis-servers.js';
@@ -84,6 +87,25 @@ describe('a subscriber', () => {
     stop();
 
     expect(after).toBe(before + 1);
+  });
+
+  it('keeps nothing of the call that listened first, however long it is connected', async () => {
+    const storage = new AsyncLocalStorage<object>();
+    const listenInCall = async (): Promise<WeakRef<object>> => {
+      const call = {};
+      const ear = new Ear();
+      const stop = storage.run(call, () => subscriber.subscribe(CHANNEL, ear));
+      await ear.told(1);
+      stop();
+      return new WeakRef(call);
+    };
+
+    const call = await listenInCall();
+    const later = new Ear();
+    subscriber.subscribe('redlock:wake:other', later);
+    await later.told(1);
+
+    await untilCollected(call);
   });
 
   it('subscribes once for all listeners of a channel, and tells each of them', async () => {
