@@ -38,6 +38,15 @@ function* sequencesOf(length: number): Generator<readonly Kind[]> {
   }
 }
 
+/** Every smallest majority of `nodes`, each of which is named by a letter. */
+function majoritiesOf(nodes: string): string[] {
+  const sets = Array.from(nodes).reduce(
+    (known, node) => [...known, ...known.map((set) => set + node)],
+    [''],
+  );
+  return sets.filter((set) => set.length === majorityOf(nodes.length));
+}
+
 /** The rule of the Redlock text and PROTOCOL.md section 4, told in another way than the code. */
 function expectedVerdict(votes: readonly Kind[], nodeCount: number): Verdict {
   const tally = ballotOf(votes);
@@ -73,6 +82,21 @@ describe('the majority', () => {
   it.each(clusterSizes)('shares a node with any other majority of %i nodes', (nodeCount) => {
     expect(2 * majorityOf(nodeCount)).toBeGreaterThan(nodeCount);
     expect(2 * (majorityOf(nodeCount) - 1)).toBeLessThanOrEqual(nodeCount);
+  });
+
+  // docs/OPERATIONS.md: what a deployment bears while old and new replicas run.
+  it.each([
+    ['abc', 'abcd', true],
+    ['abcd', 'abcde', true],
+    ['abcd', 'abd', true],
+    ['abc', 'abcde', false],
+    ['abc', 'abd', false],
+  ])('of the nodes %s shares a node with any of %s: %s', (before, after, expected) => {
+    const isShared = majoritiesOf(before).every((one) =>
+      majoritiesOf(after).every((other) => Array.from(one).some((node) => other.includes(node))),
+    );
+
+    expect(isShared).toBe(expected);
   });
 });
 
