@@ -62,7 +62,7 @@ function textOf({ first, owners, tokens }: Run): string {
   return [name, figureOf(first), request.resources.length, ...owners, ...tokens].join(' ');
 }
 
-/** The arguments of `certify`: the certificate's key where there is one, that of the rules, and N. */
+/** The arguments of `certify`: the certificate, if there is one, and the rules; N. */
 export function certifyArguments(world: World, nodeCount: number): ScriptArguments {
   const rules = `${world.keyPrefix}redlock:rules`;
   if (world.quarantine === 0) return [1, rules, nodeCount];
