@@ -154,6 +154,9 @@ export function createObserver(redlock: string, environment: Environment): Redlo
   };
 }
 
+/** How long lost locks are counted after one was logged. */
+const lossPeriod: Milliseconds = 1_000;
+
 /**
  * Logs a lost lock at once, and how many were lost in the second after it. Nodes that die take
  * thousands with them: a line for each would hold up the process just when their holders are told.
@@ -175,7 +178,7 @@ function createLossLog(prefix: string, environment: Environment): (reason: LossR
       return;
     }
     isCounting = true;
-    environment.startTimer(1_000, tellUntold, false);
+    environment.startTimer(lossPeriod, tellUntold, false);
     warn(`a lock: ${reason}`);
   };
 }

@@ -224,15 +224,9 @@ ${ACQUIRE}${EXTEND}${wakeUpsIn(world)}${RELEASE}${batch(world)}
 ${end}
 return areAlike and now or answers`),
 
-    certify: script(
-      quarantine === 0
-        ? `${begin}${agreement(world)}
-readClock()
-return {now, 0, 1, exchangeRules()}`
-        : `${begin}${agreement(world)}
-${end}
-return {now, math.ceil(uncounted / 1000), replid and 1 or 0, exchangeRules()}`,
-    ),
+    certify: script(`${begin}${agreement(world)}
+${quarantine === 0 ? 'readClock() local uncounted, replid = 0, 1' : end}
+return {now, math.ceil(uncounted / 1000), replid and 1 or 0, exchangeRules()}`),
   };
 }
 

@@ -9,7 +9,7 @@ export interface SellRequest {
   readonly counter: number;
   readonly section: Milliseconds;
   readonly isLocked: boolean;
-  /** The process kills itself in the middle of this buyer's turn. */
+  /** The process kills itself in the middle of its next turn, whichever buyer's that is. */
   readonly isFatal: boolean;
 }
 

@@ -34,6 +34,7 @@ const visits = new Recent<string, Visit>(500);
 const log = new LogBook(50);
 const traffic = new TrafficMeter();
 listenToLocks(`replica ${replica}`, (line) => log.add(line));
+let isDoomed = false;
 
 @Module({
   imports: [RedlockModule.forRoot(nodes.split(','), lockOptions)],
@@ -55,6 +56,7 @@ setInterval(tellNews, NEWS_EVERY);
 tell({ type: 'ready' });
 
 async function serve({ counter, section, isLocked, isFatal }: SellRequest): Promise<VisitOutcome> {
+  isDoomed ||= isFatal;
   let visit: Visit = {
     id: randomUUID(),
     replica: Number(replica),
@@ -73,7 +75,7 @@ async function serve({ counter, section, isLocked, isFatal }: SellRequest): Prom
   const turn: Turn = {
     begin: (token) => {
       become({ enteredAt: now(), token });
-      if (isFatal) dieAfter(section / 2);
+      if (isDoomed) dieAfter(section / 2);
     },
     end: () => become({ leftAt: now() }),
   };

@@ -63,7 +63,7 @@ export class Sale implements OnModuleDestroy {
   }
 
   /**
-   * Has a replica killed in the middle of the next turn that begins.
+   * Has a replica killed in the middle of its next turn: that of who serves the next buyer.
    * @throws ConflictException while nothing is sold
    */
   killReplica(): SaleState {
@@ -105,7 +105,8 @@ export class Sale implements OnModuleDestroy {
       await this.#sellOnce();
       while (this.#state.settings.isEndless && this.#isOpen()) {
         await sleep(RESTOCK);
-        await this.#hire(this.#state.settings.replicas);
+        // Who has ended is replaced; not at the end of the application, which nobody would end then.
+        if (this.#isOpen()) await this.#hire(this.#state.settings.replicas);
         if (this.#isOpen()) await this.#sellOnce();
       }
     } catch (error) {
