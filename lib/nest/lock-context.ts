@@ -94,8 +94,7 @@ export function captureContext(): ContextRunner {
 }
 
 function openFrame(held: ContextLock | null, scope: EndpointScope | null): Frame {
-  // All of them, so that those that were closed meanwhile are left out further down too.
-  const [outer] = [...frames()];
+  const [outer] = frames();
   return { outer, held, scope };
 }
 
