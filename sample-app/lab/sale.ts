@@ -105,7 +105,6 @@ export class Sale implements OnModuleDestroy {
       await this.#sellOnce();
       while (this.#state.settings.isEndless && this.#isOpen()) {
         await sleep(RESTOCK);
-        // Who has ended is replaced; not at the end of the application, which nobody would end then.
         if (this.#isOpen()) await this.#hire(this.#state.settings.replicas);
         if (this.#isOpen()) await this.#sellOnce();
       }
