@@ -1,3 +1,4 @@
+import { inContextOfNow } from './environment.js';
 import { TransientMap } from './transient-map.js';
 import type { Environment, TimerHandle } from './environment.js';
 import type { Milliseconds } from './units.js';
@@ -70,7 +71,9 @@ export class Watchdog {
     return last;
   }
 
-  #onTimer(): void {
+  // In the async context of the start: it looks after everybody's locks, and the call that was
+  // first is neither to be kept for it nor to be named in what is told of the others.
+  readonly #onTimer = inContextOfNow((): void => {
     this.#timerSlot = Infinity;
     const current = Math.floor(this.#environment.now() / SLOT);
     const due = [...this.#slots.keys()].filter((slot) => slot <= current).sort((a, b) => a - b);
@@ -85,20 +88,14 @@ export class Watchdog {
     let next = Infinity;
     for (const slot of this.#slots.keys()) next = Math.min(next, slot);
     if (next < this.#timerSlot) this.#startTimer(next);
-  }
+  });
 
   #startTimer(slot: number): void {
     this.#stopTimer();
     this.#timerSlot = slot;
     // At least 1 ms: a timer of Node may fire a fraction early, and would then spin.
     const delay = Math.max(1, slot * SLOT - this.#environment.now());
-    this.#timer = this.#environment.startTimer(
-      delay,
-      () => {
-        this.#onTimer();
-      },
-      false,
-    );
+    this.#timer = this.#environment.startTimer(delay, this.#onTimer, false);
   }
 
   #stopTimer(): void {

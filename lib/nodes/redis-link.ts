@@ -1,5 +1,5 @@
 // Keeps one server connected: connects, audits, watches for silence, connects anew.
-import type { Environment, TimerHandle } from '../core/environment.js';
+import { inContextOfNow, type Environment, type TimerHandle } from '../core/environment.js';
 import type { FailedAnswer, World } from '../core/lock-node.js';
 import type { Milliseconds } from '../core/units.js';
 import type { NodeHealth } from './node-health.js';
@@ -126,11 +126,12 @@ export class RedisLink implements ConnectionListener {
     peers.leave(target.name);
     if (this.#isClosed) return;
     health.unavailable(reason);
-    const connect = (): void => this.#connect();
-    this.#timer = environment.startTimer(this.#reconnectDelay.next(), connect, false);
+    this.#timer = environment.startTimer(this.#reconnectDelay.next(), this.#connect, false);
   }
 
-  #connect(): void {
+  // In the async context of the start, as the watch is: a connection outlives the call whose
+  // silence ended the last one, and is not to keep what belongs to that.
+  readonly #connect = inContextOfNow((): void => {
     const { environment, stallTimeout, target } = this.#settings;
     // The silence begins with the next look: it counts whole ones.
     const clock = (): Milliseconds => this.#listened + LOOK;
@@ -139,7 +140,7 @@ export class RedisLink implements ConnectionListener {
     const onStall = (): void =>
       connection.end(lostOutcome(`not connected and audited within ${stallTimeout} ms`));
     this.#timer = environment.startTimer(stallTimeout, onStall, false);
-  }
+  });
 
   #audit(
     connection: RedisConnection,
@@ -191,11 +192,11 @@ export class RedisLink implements ConnectionListener {
 
   #startWatch(): TimerHandle {
     this.#lookedAt = this.#settings.environment.now();
-    return this.#settings.environment.startTimer(LOOK, () => this.#watch(), false);
+    return this.#settings.environment.startTimer(LOOK, this.#watch, false);
   }
 
   // One timer while commands are unanswered, not one for each.
-  #watch(): void {
+  readonly #watch = inContextOfNow((): void => {
     const connection = this.#connection;
     this.#timer = null;
     if (connection?.silentSince == null) return;
@@ -211,7 +212,7 @@ export class RedisLink implements ConnectionListener {
     }
     if (this.#isHung(connection)) health.suspended(silence, connection.backlog);
     this.#timer = this.#startWatch();
-  }
+  });
 }
 
 const ORIGIN_UNKNOWN =

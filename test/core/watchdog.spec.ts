@@ -1,4 +1,5 @@
 import { describe, expect, it, jest } from '@jest/globals';
+import { AsyncLocalStorage } from 'node:async_hooks';
 
 import { Watchdog } from '../../lib/core/watchdog.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
@@ -42,6 +43,18 @@ describe('the watchdog', () => {
     expect(environment.pendingTimers).toBe(0);
     await environment.advance(10_000);
     expect(many.filter(({ onDue }) => onDue.mock.calls.length > 0)).toEqual([]);
+  });
+
+  it('looks after all in the async context of its start, whoever has the timer', async () => {
+    const { environment, watchdog } = setUp();
+    const storage = new AsyncLocalStorage<string>();
+    const onDue = jest.fn(() => storage.getStore());
+
+    storage.run('first', () => watchdog.watch({ onDue }, 1_100));
+    storage.run('second', () => watchdog.watch({ onDue }, 1_200));
+    await storage.run('whoever', () => environment.advance(1_000));
+
+    expect(onDue.mock.results.map(({ value }) => value)).toEqual([undefined, undefined]);
   });
 
   it('spreads locks that are due together: at most 128 in 10 ms, none late, none in half the time', async () => {

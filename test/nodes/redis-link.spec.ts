@@ -1,5 +1,6 @@
 // How a Redis node watches its connection: for silence, by timers, and to the end.
 import { describe, expect, it } from '@jest/globals';
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   systemEnvironment,
@@ -10,7 +11,7 @@ import type { LockNode, ReleaseRequest } from '../../lib/core/lock-node.js';
 import type { RedlockOptions } from '../../lib/core/options.js';
 import type { Milliseconds } from '../../lib/core/units.js';
 import { afterTest } from '../support/after-test.js';
-import { collectGarbage } from '../support/collect-garbage.js';
+import { collectGarbage, untilCollected } from '../support/collect-garbage.js';
 import { eventually } from '../support/eventually.js';
 import { acquire, inspect, release, requestFor, worldOf } from '../support/node-harness.js';
 import type { RedisServer } from '../support/redis-servers.js';
@@ -470,6 +471,24 @@ describe('a server that hangs (SIGSTOP)', () => {
     });
     expect(log.events.map(({ status }) => status.state)).toEqual(['up', 'suspended', 'down', 'up']);
     await eventually(async () => (await server.client.exists('r')) === 0);
+  });
+
+  it('is connected anew without what belongs to the call whose silence ended it', async () => {
+    const server = await startServer();
+    const { log, node } = await startNode(server.url, IMPATIENT);
+    const storage = new AsyncLocalStorage<object>();
+    const askInCall = async (): Promise<WeakRef<object>> => {
+      const call = {};
+      await storage.run(call, () => acquire(node, requestFor()));
+      return new WeakRef(call);
+    };
+    server.freeze();
+
+    const call = await askInCall();
+    server.thaw();
+    await log.untilState('up', log.events.length);
+
+    await untilCollected(call);
   });
 
   it('is given up as long as it does not answer the greeting', async () => {
