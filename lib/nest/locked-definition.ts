@@ -1,5 +1,7 @@
 // What one `@Locked` says, checked when the class is defined, so that a mistake ends the start of
 // the application and not a call.
+import type { Type } from '@nestjs/common';
+
 import { checkBoolean } from '../core/option-checks.js';
 import {
   resolveAcquire,
@@ -95,12 +97,40 @@ function readOptions(given: number | LockedOptions) {
   return { onTaken, domain, using };
 }
 
-/** Makes a definition findable on the function that locks by it. */
-export function attachDefinition(method: object, definition: LockedDefinition): void {
+/** Makes a definition findable: on the function that locks by it, and by where the class has it. */
+export function attachDefinition(
+  method: object,
+  definition: LockedDefinition,
+  target: object,
+  key: string | symbol,
+): void {
   Reflect.defineMetadata(definitionKey, definition, method);
+  Reflect.defineMetadata(definitionKey, definition, target, key);
 }
 
-/** The definition by which a method locks; undefined where it is not `@Locked`. */
-export function definitionOf(method: object): LockedDefinition | undefined {
-  return Reflect.getMetadata(definitionKey, method) as LockedDefinition | undefined;
+/** By function, what `definitionOf` has found: an endpoint is asked for at each call. */
+const definitions = new WeakMap<object, LockedDefinition | undefined>();
+
+/**
+ * The definition by which a method of `type` locks, also where another decorator has wrapped it and
+ * kept none of its metadata; undefined where it is not `@Locked`.
+ */
+export function definitionOf(method: object, type: Type): LockedDefinition | undefined {
+  if (!definitions.has(method)) definitions.set(method, findDefinition(method, type));
+  return definitions.get(method);
+}
+
+function findDefinition(method: object, type: Type): LockedDefinition | undefined {
+  const own: unknown = Reflect.getMetadata(definitionKey, method);
+  if (own !== undefined) return own as LockedDefinition;
+  let owner: object | null = type.prototype as object;
+  while (owner !== null) {
+    // An override has no definition of its own, whatever it overrides.
+    for (const [key, { value }] of Object.entries(Object.getOwnPropertyDescriptors(owner))) {
+      if (value !== method) continue;
+      return Reflect.getOwnMetadata(definitionKey, owner, key) as LockedDefinition | undefined;
+    }
+    owner = Reflect.getPrototypeOf(owner);
+  }
+  return undefined;
 }

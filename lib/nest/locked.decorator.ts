@@ -125,7 +125,7 @@ export function Locked<
     const definition = createDefinition(name, resource, options);
     const wrapper = lockMethod(method, definition, kind);
     copyIdentity(method, wrapper);
-    attachDefinition(wrapper, definition);
+    attachDefinition(wrapper, definition, target, key);
     injectService(target, getRedlockToken(definition.domain));
     if (descriptor !== undefined) descriptor.value = wrapper;
   };

@@ -80,7 +80,7 @@ export class LockedInterceptor implements NestInterceptor {
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
     if (handledKey in context) return next.handle();
     Object.defineProperty(context, handledKey, { value: true });
-    const definition = definitionOf(context.getHandler());
+    const definition = definitionOf(context.getHandler(), context.getClass());
     const response =
       definition === undefined ? next.handle() : this.#respondInScope(definition, context, next);
     return response.pipe(catchError((error: unknown) => this.#fail(error, context)));

@@ -200,6 +200,17 @@ class Transaction implements NestInterceptor {
   }
 }
 
+/** Wraps a method, as many applications' own decorators do: what others keep on it is lost. */
+function Forgetful(): MethodDecorator {
+  return (_target, _key, descriptor) => {
+    const method = descriptor.value as (...args: unknown[]) => Promise<unknown>;
+    const wrapper = async function (this: unknown, ...args: unknown[]): Promise<unknown> {
+      return method.apply(this, args);
+    };
+    Object.assign(descriptor, { value: wrapper });
+  };
+}
+
 describe('the transaction around a @Locked handler', () => {
   @Controller()
   @UseInterceptors(Transaction)
@@ -223,6 +234,22 @@ describe('the transaction around a @Locked handler', () => {
       return 'done';
     }
 
+    @Post('wrapped/:id')
+    @Forgetful()
+    @Locked('order:7')
+    async wrapped(): Promise<string> {
+      await note(this.redlock, 'handler');
+      return 'done';
+    }
+
+    @Post('wrapped-context/:id')
+    @Forgetful()
+    @Locked(fromContext((context) => `order:${requestOf(context).params.id}`))
+    async wrappedContext(): Promise<string> {
+      await note(this.redlock, 'handler');
+      return 'done';
+    }
+
     @Post('arguments/:id')
     @Locked((id: string) => `order:${id}`)
     async arguments(@Param('id') _id: string): Promise<string> {
@@ -240,6 +267,8 @@ describe('the transaction around a @Locked handler', () => {
   it.each([
     ['literal', ['begin held', 'handler held', 'commit held']],
     ['context', ['begin held', 'handler held', 'commit held']],
+    ['wrapped', ['begin held', 'handler held', 'commit held']],
+    ['wrapped-context', ['begin held', 'handler held', 'commit held']],
     ['arguments', ['begin free', 'handler held', 'commit held']],
   ])('commits inside the lock of a %s resource', async (path, expected) => {
     journal.length = 0;
