@@ -2,7 +2,7 @@
 // that it names, and type-checks test/matrix, which uses every entry point, against it in both
 // module formats. Runs that under each Node: as a program in all combinations, and under jest and
 // vitest. Then test/nest/contexts and test/terminus on Nest 11: the repository's own tests run on
-// the newest.
+// the newest. And what the compiler says about `@Locked`, by the oldest TypeScript that it names.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
@@ -43,6 +43,10 @@ const OWN_TEST_PACKAGES = [
   .concat('@nestjs/apollo@13', '@apollo/server@5', '@as-integrations/express5@1', 'graphql@16')
   .concat('bullmq@5', 'socket.io-client@4');
 
+// It infers in another way than the newest, and its libraries declare generators otherwise.
+const OLDEST_TYPESCRIPT = '5.0';
+const TYPES_SPEC = 'test/nest/locked.types.spec.ts';
+
 const startedAt = Date.now();
 checkPairs();
 const { nest, ioredis, node, format } = VALUES;
@@ -73,11 +77,21 @@ async function prepare([nest, ioredis]) {
   }
   if (hasOwnTests) copyOwnTests(join(place, 'own'));
   writeFileSync(join(place, 'tsconfig.json'), JSON.stringify(compilation(hasOwnTests)));
-  await install(place, packed, [...peers, ...(hasOwnTests ? OWN_TEST_PACKAGES : [])]);
+  const ownPackages = [...OWN_TEST_PACKAGES, `typescript@${OLDEST_TYPESCRIPT}`];
+  await install(place, packed, [...peers, ...(hasOwnTests ? ownPackages : [])]);
   // The packages of these tests are no run-time dependencies of ours.
   if (!hasOwnTests) await audit(place);
   await run(process.execPath, [tool('typescript', 'bin/tsc'), '-p', '.'], { cwd: place });
+  if (hasOwnTests) await checkOldestTypeScript(place);
   tell(`Nest ${nest}, ioredis ${ioredis}: installed and type-checked as ESM and as CommonJS`);
+}
+
+async function checkOldestTypeScript(cwd) {
+  const compilerOptions = { ...compilation(true).compilerOptions, lib: ['es2022'], noEmit: true };
+  const config = { compilerOptions, files: [join('own', TYPES_SPEC)] };
+  writeFileSync(join(cwd, 'tsconfig.oldest.json'), JSON.stringify(config));
+  const compiler = 'node_modules/typescript/bin/tsc';
+  await run(process.execPath, [compiler, '-p', 'tsconfig.oldest.json'], { cwd });
 }
 
 /** One run of tsc: each folder's package.json says what its files are. */
@@ -98,7 +112,8 @@ function copyOwnTests(place) {
   mkdirSync(place);
   writeFileSync(join(place, 'package.json'), JSON.stringify({ type: 'module' }));
   const support = ['after-test.ts', 'redis-servers.ts'].map((file) => `test/support/${file}`);
-  for (const path of ['test/nest/contexts', 'test/nest/support', 'test/terminus', ...support]) {
+  const tests = ['test/nest/contexts', 'test/nest/support', 'test/terminus', TYPES_SPEC];
+  for (const path of [...tests, ...support]) {
     cpSync(join(root, path), join(place, path), { recursive: true });
   }
 }

@@ -13,8 +13,15 @@ import type { LockedResource } from './locked-resource.js';
 import type { Milliseconds } from '../core/units.js';
 
 type AnyMethod = (...args: never[]) => unknown;
+// `never`: what a generator can be sent is its own matter. An AsyncIterable is sent nothing, as
+// TypeScript before 5.6 has it.
+type AnyAsyncGenerator = AsyncGenerator<unknown, unknown, never>;
 type Deferred =
-  PromiseLike<unknown> | Observable<unknown> | AsyncIterable<unknown> | StreamableFile;
+  | PromiseLike<unknown>
+  | Observable<unknown>
+  | AsyncIterable<unknown>
+  | AnyAsyncGenerator
+  | StreamableFile;
 type Problem<Text extends string> = Readonly<Record<'nestjs-locked', Text>>;
 // What a class's type parameters decide later is no problem: inside a function type it does not
 // keep the compiler from deciding now. `Target` is here for the check to wait for the method.
@@ -63,7 +70,7 @@ type CheckTaken<Taken, Target extends AnyMethod> = [Taken] extends [AnyMethod]
 type Skipped<Result> =
   Result extends Observable<infer Value>
     ? Value
-    : Result extends AsyncGenerator<unknown, infer Value>
+    : Result extends AsyncGenerator<unknown, infer Value, never>
       ? Value
       : Awaited<Result>;
 
@@ -113,7 +120,10 @@ export type LockedDecorator<Resource, Taken> = <Target extends AnyMethod>(
  */
 export function Locked<
   const Resource extends LockedResource,
-  const Taken extends OnTaken = 'throw',
+  // What inference begins with where it looks at a fallback late: one written as a method or as a
+  // `function`, before TypeScript 6. Without a function in it they are refused, and without the
+  // literals 'busy' is taken for any string.
+  const Taken extends OnTaken = 'throw' | ((...args: never[]) => '' | 0 | 0n | false),
 >(
   resource: Resource,
   options: Milliseconds | LockedOptions<Taken> = {},

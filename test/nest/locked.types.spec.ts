@@ -60,6 +60,20 @@ class Accepted {
     return 1;
   }
 
+  @Locked('a', {
+    onTaken(id: string) {
+      return id.length;
+    },
+  })
+  async fallbackMethod(_id: string): Promise<number> {
+    return 1;
+  }
+
+  @Locked('a', { onTaken: () => 'busy' })
+  async literalFallback(): Promise<'busy' | 'done'> {
+    return 'done';
+  }
+
   @Locked('a', { onTaken: async () => undefined })
   async asyncFallback(): Promise<string | undefined> {
     return undefined;
@@ -73,6 +87,16 @@ class Accepted {
   @Locked('a')
   async *generate(): AsyncGenerator<number> {
     yield 1;
+  }
+
+  @Locked('a')
+  async *converse(): AsyncGenerator<number, string, boolean> {
+    return (yield 1) ? 'yes' : 'no';
+  }
+
+  @Locked('a', { onTaken: 'skip' })
+  async *converseOrSkip(): AsyncGenerator<number, string | undefined, boolean> {
+    return (yield 1) ? 'yes' : undefined;
   }
 
   @Locked('a')
@@ -210,6 +234,16 @@ function define(): unknown {
     // @ts-expect-error -- a fallback of other parameters
     @Locked('a', { onTaken: (id: number) => id })
     async fallbackParameters(_id: string): Promise<number> {
+      return 1;
+    }
+
+    // @ts-expect-error -- a fallback of other parameters, written as a method
+    @Locked('a', {
+      onTaken(id: number) {
+        return id;
+      },
+    })
+    async fallbackMethod(_id: string): Promise<number> {
       return 1;
     }
 
