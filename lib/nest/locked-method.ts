@@ -143,8 +143,9 @@ class LockedCall {
     return new TypeError(
       `Expected ${this.definition.method} to be called on an instance that Nest made of its ` +
         `class, as @Locked gets its RedlockService by injection, got one from elsewhere (new, ` +
-        `useFactory, useValue), one with a mock that does not lock, or none. Register the class ` +
-        `as a provider, or make it by ModuleRef.create()`,
+        `useFactory, useValue), one whose constructor has not ended, one with a mock that does ` +
+        `not lock, or none. Register the class as a provider, or make it by ModuleRef.create(), ` +
+        `and call the method after its constructor, as in onModuleInit()`,
     );
   }
 }

@@ -311,6 +311,25 @@ describe('a @Locked method of every kind of instance', () => {
     expect(runs).toBe(0);
   });
 
+  it('says when to call it instead where a constructor does, and runs nothing', async () => {
+    let runs = 0;
+    @Injectable()
+    class Early {
+      readonly called = rejection(this.run());
+
+      @Locked('kinds')
+      async run(): Promise<void> {
+        runs += 1;
+      }
+    }
+    const module = await startModule({ providers: [Early] });
+
+    expect(String(await module.get(Early).called)).toMatch(
+      /Early\.run.*constructor.*onModuleInit/s,
+    );
+    expect(runs).toBe(0);
+  });
+
   // As libraries make them: it has every method, and each gives another such mock.
   const mockOfEverything: object = new Proxy(
     {},
