@@ -111,8 +111,10 @@ export class RedisConnection {
     const place = this.#unanswered.indexOf(written);
     if (place < 0) return;
     if (error && !isReply(error)) {
-      // No answer but a client that cannot ask: it has ended, or soon will have.
-      this.#onEnd(failureOf(error));
+      // No answer but a client that cannot ask: it has ended, or soon will have. Of a stream that
+      // the server ended ioredis says what could be read as advice on options.
+      const { writable } = this.#client.stream;
+      this.#onEnd(writable ? failureOf(error) : lostOutcome('connection closed'));
       return;
     }
     this.#unanswered.splice(place, 1);

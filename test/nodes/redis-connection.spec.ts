@@ -71,6 +71,16 @@ describe('a connection that has ended', () => {
     expect(written).not.toHaveBeenCalled();
   });
 
+  it('is told as that where a command finds it out, not by an option of its client', async () => {
+    const client = connect({ enableOfflineQueue: false });
+    const connection = await connectionOver(client);
+    client.stream.end();
+
+    const [reply] = ask(connection);
+
+    expect(await reply).toEqual(lostOutcome('connection closed'));
+  });
+
   it('fails what was unanswered, of which nobody knows whether it ran', async () => {
     const connection = await connectionOver(connect());
     const replies = [ask(connection)[0], ask(connection)[0]];
