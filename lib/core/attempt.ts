@@ -115,7 +115,8 @@ export class Attempt {
   }
 
   #decide(): void {
-    const verdict = judge(this.#ballot, this.#ensemble.nodes.length);
+    const judged = judge(this.#ballot, this.#ensemble.nodes.length);
+    const verdict = judged === 'stale' && this.#isTakenInTruth() ? 'taken' : judged;
     if (verdict === 'open') return;
     const isGranted = verdict === 'granted';
     const { environment, observer } = this.#ensemble;
@@ -126,6 +127,18 @@ export class Attempt {
     else this.#fail('expired');
     // Last: whoever is told may give the call up, and must find an attempt that has settled.
     observer.roundDecided('acquire', this.#request.resources, duration, isGranted);
+  }
+
+  // Where a node's clock is far ahead no token suits both it and a quorum of the others. That it
+  // says `stale` hides that these were split: to try again at once is in the other contenders' way.
+  #isTakenInTruth(): boolean {
+    const { granted, taken, stale, quarantined, failed, misconfigured } = this.#ballot;
+    const isHopeless = (answer: AcquireAnswer | null): boolean =>
+      answer?.vote === 'stale' && this.#tokens.isOutOfReach(answer.low);
+    const hopeless = this.#answers.filter(isHopeless).length;
+    const ballot = { granted, taken, quarantined, misconfigured };
+    const counted = { ...ballot, stale: stale - hopeless, failed: failed + hopeless };
+    return judge(counted, this.#answers.length) === 'taken';
   }
 
   // All leases of a first round begin together, so any of them is the lock's validity. Half of

@@ -19,7 +19,7 @@ export const FORGETTING = 1 / 8;
 export class TokenSource {
   readonly #environment: Environment;
   readonly #nodes: readonly LockNode[];
-  readonly #leadMax: Microseconds;
+  readonly #clockSkewMax: Microseconds;
   readonly #offsets: (Microseconds | null)[];
   /** What each node's clock showed when it was last heard. */
   readonly #heard: Microseconds[] = [];
@@ -32,7 +32,7 @@ export class TokenSource {
   constructor({ environment, nodes, options }: Ensemble) {
     this.#environment = environment;
     this.#nodes = nodes;
-    this.#leadMax = (options.world.clockSkewMax * MICROSECONDS) / 2;
+    this.#clockSkewMax = options.world.clockSkewMax * MICROSECONDS;
     this.#offsets = nodes.map(() => null);
   }
 
@@ -50,12 +50,19 @@ export class TokenSource {
     return this.#previous;
   }
 
+  /** Whether most nodes would find a token above `low` too far ahead, by their clocks. */
+  isOutOfReach(low: Microseconds): boolean {
+    this.#offset ??= this.#medianOffset();
+    const now = this.#environment.wallClock() * MICROSECONDS + this.#offset;
+    return low >= now + this.#clockSkewMax;
+  }
+
   /**
    * Takes note of how long a round took that a quorum of nodes decided. An offset is too small by
    * the way of the answer: with the whole round added, a proposal is aimed at its arrival.
    */
   roundTook(duration: Milliseconds): void {
-    const lead = Math.min(duration * MICROSECONDS, this.#leadMax);
+    const lead = Math.min(duration * MICROSECONDS, this.#clockSkewMax / 2);
     this.#lead = Math.max(lead, this.#lead + (lead - this.#lead) * FORGETTING);
   }
 

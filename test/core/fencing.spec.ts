@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 
-import { NoQuorumError } from '../../lib/core/errors.js';
+import { LockTakenError, NoQuorumError } from '../../lib/core/errors.js';
 import { TokenSource } from '../../lib/core/fencing.js';
 import { silentObserver } from '../../lib/core/observer.js';
 import { resolveOptions } from '../../lib/core/options.js';
@@ -272,6 +272,16 @@ describe('a stale proposal', () => {
     );
     expect(error.message).toMatch(/stale \(it knows a higher fencing token\)/);
     expect(error.votes.filter(({ vote }) => vote === 'stale').length).toBeGreaterThanOrEqual(2);
+  });
+
+  it('of a node far ahead is not followed at once where the others were split: it is taken', async () => {
+    const { node, redlock, rejection } = setScene({ clockOffsets: [minute, 0, 0] });
+    node(1).occupy('r', 60_000);
+
+    const error = await rejection(redlock.acquire('r', ttl, { wait: 0 }));
+
+    expectInstance(error, LockTakenError);
+    expect(node(2).count('acquire')).toBe(1);
   });
 
   it('keeps no key of the attempts that failed by it', async () => {
