@@ -2,7 +2,7 @@ import type { FailedAnswer } from '../core/lock-node.js';
 
 /** What a server's error reply means for a vote. Source: PROTOCOL.md section 11. */
 export function outcomeOfError(reply: string): FailedAnswer {
-  const message = reply.replace(WRAPPING, '');
+  const message = reply.replace(WRAPPING, '').replace(PLACE, '');
   const code =
     /^(ERR (unknown command|(invalid )?DB index)|[A-Z]+)(?= |$)/.exec(message)?.[0] ?? '';
   const isMisconfiguration = MISCONFIGURATIONS.has(code);
@@ -36,6 +36,9 @@ export function isReadOnly(outcome: FailedAnswer): boolean {
 
 /** What servers before Redis 7 put around the error of a command in a script. */
 const WRAPPING = /^(ERR Error running script .*?: )?(@user_script: ?\d+: )+-?/;
+
+/** What Redis puts behind it since 7: where in a script. One fault shows in many places. */
+const PLACE = / script: [0-9a-f]{40}, on @user_script:\d+\.$/;
 
 /** Refused before the first write of a script, for a time. */
 const REFUSALS = new Set([

@@ -63,6 +63,18 @@ describe('an error reply (PROTOCOL section 11)', () => {
     }
   });
 
+  it('from different places of scripts is the same', () => {
+    const message = "ERR The user executing the script can't run this command or subcommand";
+    const places = [
+      `${'0a'.repeat(20)}, on @user_script:7.`,
+      `${'9f'.repeat(20)}, on @user_script:52.`,
+    ];
+
+    for (const place of places) {
+      expect(outcomeOfError(`${message} script: ${place}`).message).toBe(message);
+    }
+  });
+
   it('of a key of another type stays until somebody acts, in Redis 6 too', () => {
     const message = 'WRONGTYPE Operation against a key holding the wrong kind of value';
     const reply = `ERR Error running script (call to f_0): @user_script:1: ${message}`;
