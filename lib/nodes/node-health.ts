@@ -36,6 +36,11 @@ export class NodeHealth {
     return this.#state;
   }
 
+  /** Whether it is audited and was not lost since. */
+  get isConnected(): boolean {
+    return this.#state === 'up' || this.#state === 'suspended';
+  }
+
   /** The vote of a node that cannot be asked now. */
   get failure(): FailedAnswer {
     return unsentOutcome(this.#message, this.#state === 'refused');

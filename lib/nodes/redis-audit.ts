@@ -17,6 +17,8 @@ export interface ServerFacts {
   readonly replicaCount: number;
   readonly isAppendOnly: boolean;
   readonly isClustered: boolean;
+  /** For how long the process has run; NaN where that is not known. */
+  readonly uptime: Milliseconds;
 }
 
 /** What an audit found: why the node must not vote, or what the operator should know. */
@@ -66,6 +68,30 @@ export class NodePeers {
   }
 }
 
+/** The server that a node's name led to the last time: another one may answer by it. */
+export class LastServer {
+  #runId: string | undefined;
+  #seenAt: Milliseconds = -Infinity;
+
+  /** Its connection worked until now. */
+  seen(now: Milliseconds): void {
+    this.#seenAt = now;
+  }
+
+  /**
+   * Takes note of the server that answers now, and says what is wrong where it has run for longer
+   * than the last one, which may have been silent for `silence` ms by then, has been away.
+   */
+  next({ runId, uptime }: ServerFacts, now: Milliseconds, silence: Milliseconds): string[] {
+    const last = this.#runId;
+    const isAnother = last !== undefined && runId !== undefined && runId !== last;
+    const wasUpBeside = isAnother && uptime > now - this.#seenAt + silence + UPTIME_ERROR;
+    this.#runId = runId ?? last;
+    this.#seenAt = now;
+    return wasUpBeside ? [UP_BESIDE] : [];
+  }
+}
+
 /** Reads the reply of INFO; null (denied) leaves everything unknown. */
 export function factsOf(info: string | null): ServerFacts {
   const lines = (info ?? '').split('\r\n').map((line) => line.split(':', 2));
@@ -77,6 +103,7 @@ export function factsOf(info: string | null): ServerFacts {
     replicaCount: Number(fields.get('connected_slaves') ?? 0),
     isAppendOnly: fields.get('aof_enabled') === '1',
     isClustered: fields.get('cluster_enabled') === '1',
+    uptime: Number(fields.get('uptime_in_seconds')) * 1_000,
   };
 }
 
@@ -152,3 +179,10 @@ function refuse(refusal: string): Verdict {
 const INFO_DENIED =
   'INFO is denied: nobody can tell whether it is a master, evicts keys, or is the same server as ' +
   'another node. Grant +info.';
+
+const UP_BESIDE =
+  'It is another server than at the last connection, and was up beside that one: where a name ' +
+  'leads to several, as behind a balancer, two holders may be let in. Name each server by itself.';
+
+/** Servers tell whole seconds, by a clock of their own. */
+const UPTIME_ERROR: Milliseconds = 1_000;

@@ -4,7 +4,14 @@ import type { FailedAnswer, World } from '../core/lock-node.js';
 import type { Milliseconds } from '../core/units.js';
 import type { NodeHealth } from './node-health.js';
 import { ReconnectDelay } from './reconnect-delay.js';
-import { disagreement, factsOf, judge, type ClockReading, type NodePeers } from './redis-audit.js';
+import {
+  disagreement,
+  factsOf,
+  judge,
+  LastServer,
+  type ClockReading,
+  type NodePeers,
+} from './redis-audit.js';
 import type { SendCommand } from './redis-batch.js';
 import { encodeCommand } from './redis-command.js';
 import { RedisConnection, type ConnectionListener } from './redis-connection.js';
@@ -34,6 +41,7 @@ export interface LinkSettings {
 export class RedisLink implements ConnectionListener {
   readonly #settings: LinkSettings;
   readonly #reconnectDelay: ReconnectDelay;
+  readonly #lastServer = new LastServer();
   #connection: RedisConnection | null = null;
   #isClosed = false;
   // One at a time: until the connection is audited, for the next look at its silence, or until
@@ -125,6 +133,7 @@ export class RedisLink implements ConnectionListener {
     this.#connection = null;
     peers.leave(target.name);
     if (this.#isClosed) return;
+    if (health.isConnected) this.#lastServer.seen(environment.now());
     health.unavailable(reason);
     this.#timer = environment.startTimer(this.#reconnectDelay.next(), this.#connect, false);
   }
@@ -148,7 +157,8 @@ export class RedisLink implements ConnectionListener {
     clock: ClockReading,
     info: string | null,
   ): void {
-    const { environment, health, isPersistent, onUsable, peers, target, world } = this.#settings;
+    const { environment, health, isPersistent, onUsable, peers, stallTimeout, target, world } =
+      this.#settings;
     const facts = factsOf(info);
     const node = { name: target.name, isPersistent };
     const { refusal, findings } = judge(node, facts, clock, peers, world);
@@ -163,6 +173,7 @@ export class RedisLink implements ConnectionListener {
     health.heard(certified.nodeTime);
     health.up([
       ...findings,
+      ...this.#lastServer.next(facts, environment.now(), stallTimeout),
       ...disagreement(certified.rulesBefore, world, peers.nodeCount),
       ...(certified.isOriginKnown ? [] : [ORIGIN_UNKNOWN]),
       ...(target.isUnverified ? [UNVERIFIED] : []),

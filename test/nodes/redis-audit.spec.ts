@@ -1,5 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
-import { factsOf, judge, NodePeers, type Verdict } from '../../lib/nodes/redis-audit.js';
+import {
+  factsOf,
+  judge,
+  LastServer,
+  NodePeers,
+  type Verdict,
+} from '../../lib/nodes/redis-audit.js';
 import { worldOf } from '../support/node-harness.js';
 
 const LIMIT = worldOf().clockSkewMax / 2;
@@ -73,5 +79,30 @@ describe('a node that is declared persistent', () => {
     const verdict = judge(node, facts, { offset: 0, error: 0 }, new NodePeers(3), worldOf());
 
     expect(verdict).toEqual({ refusal: null, findings });
+  });
+});
+
+describe('another server by the name of the last one', () => {
+  const STALL = 5_000;
+  const server = (runId: string, uptime: number) =>
+    factsOf(`role:master\r\nrun_id:${runId}\r\nuptime_in_seconds:${uptime}\r\n`);
+
+  function findingsOf(next: ReturnType<typeof factsOf>): string[] {
+    const last = new LastServer();
+    const first = last.next(server('first', 60), 0, STALL);
+    last.seen(100_000);
+    return [...first, ...last.next(next, 104_000, STALL)];
+  }
+
+  it('that was up beside it is told: a balancer, and two holders may be let in', () => {
+    expect(findingsOf(server('second', 11))).toEqual([expect.stringMatching(/up beside that one/)]);
+  });
+
+  it.each([
+    { next: server('second', 10), why: 'it may have been started when the first fell silent' },
+    { next: server('first', 164), why: 'it is the same' },
+    { next: factsOf(null), why: 'nothing is known where INFO is denied' },
+  ])('is not suspected otherwise: $why', ({ next }) => {
+    expect(findingsOf(next)).toEqual([]);
   });
 });

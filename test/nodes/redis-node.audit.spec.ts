@@ -1,6 +1,7 @@
 // What a Redis node finds out about its server when it connects, and what it makes of it.
 import { describe, expect, it } from '@jest/globals';
-import { connect } from 'node:net';
+import { once } from 'node:events';
+import { connect, createServer, type AddressInfo } from 'node:net';
 import { systemEnvironment, type Environment } from '../../lib/core/environment.js';
 import type { LockNode } from '../../lib/core/lock-node.js';
 import type { RedlockOptions } from '../../lib/core/options.js';
@@ -10,6 +11,7 @@ import { acquire, requestFor, worldOf } from '../support/node-harness.js';
 import { replidOf } from '../support/server-info.js';
 import {
   expectNoUnhandledRejections,
+  IMPATIENT,
   startNode,
   startNodes,
   startPretender,
@@ -203,6 +205,33 @@ describe('what an audit finds', () => {
     expect(told).toMatchObject([{ isTrouble: true, message: findings?.join(' ') }]);
     // What was found stays known while it is away.
     expect(log.events[1]?.status.findings).toEqual(findings);
+  });
+
+  it('another server by the same name, which was up beside the first, is told', async () => {
+    const [first, second] = await Promise.all([startServer(), startServer()]);
+    let { port } = first;
+    const balancer = createServer((socket) => {
+      const upstream = connect(port, '127.0.0.1');
+      for (const end of [socket, upstream]) end.on('error', () => undefined);
+      socket.pipe(upstream).pipe(socket);
+    }).listen(0, '127.0.0.1');
+    afterTest(() => balancer.close());
+    await once(balancer, 'listening');
+    const address = { host: '127.0.0.1', port: (balancer.address() as AddressInfo).port };
+    const { log } = await startNode(address, IMPATIENT);
+    const uptime = async (): Promise<number> =>
+      Number(/uptime_in_seconds:(\d+)/.exec(await second.client.info('server'))?.[1]);
+    await eventually(async () => (await uptime()) >= 2);
+
+    ({ port } = second);
+    await first.client.call('CLIENT', ['KILL', 'TYPE', 'normal', 'SKIPME', 'yes']);
+    await log.untilState('up', 1);
+
+    expect(log.messages).toEqual([
+      'Connected.',
+      expect.anything(),
+      expect.stringMatching(/^It is another server .* up beside that one/),
+    ]);
   });
 
   it('another number of nodes of the client before is told, as majorities need not meet', async () => {
