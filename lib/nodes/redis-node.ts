@@ -1,4 +1,4 @@
-import { inMicrotask, type Environment } from '../core/environment.js';
+import { inMicrotask, type Environment, type TimerHandle } from '../core/environment.js';
 import type {
   AcquireAnswer,
   ExtendAnswer,
@@ -19,7 +19,7 @@ import { NodeHealth } from './node-health.js';
 import { PendingReleases, type PendingRelease } from './pending-releases.js';
 import type { NodePeers } from './redis-audit.js';
 import type { RedisConnection } from './redis-connection.js';
-import { RedisBatch } from './redis-batch.js';
+import { OwnerOperation, RedisBatch, ReleaseOperation } from './redis-batch.js';
 import { encodeCommand } from './redis-command.js';
 import { RedisLink } from './redis-link.js';
 import { readAcquired, readExtended, readInspected, readReleased } from './redis-replies.js';
@@ -51,22 +51,30 @@ export class RedisNode implements LockNode {
   readonly #health: NodeHealth;
   readonly #releases: PendingReleases<RedisConnection>;
   readonly #link: RedisLink;
+  readonly #environment: Environment;
   readonly #closeTimeout: Milliseconds;
   readonly #batch: RedisBatch;
   readonly #subscriber: RedisSubscriber;
   /** The latest that took commands. */
   #connection: RedisConnection | null = null;
   #hasRefusedReleases = false;
+  #retryTimer: TimerHandle = null;
   #closing: Promise<void> | null = null;
 
   constructor(target: RedisTarget, settings: RedisNodeSettings) {
     const { environment, isPersistent, observer, options, peers, tick } = settings;
     const nodeTimeout = nodeTimeoutOf(options, options.ttl);
     this.name = target.name;
+    this.#environment = environment;
     this.#closeTimeout = nodeTimeout;
     this.#health = new NodeHealth(target.name, environment, observer);
     this.#releases = new PendingReleases(environment);
-    this.#subscriber = new RedisSubscriber(target, environment, commonWakeChannel(options.world));
+    this.#subscriber = new RedisSubscriber(
+      target,
+      environment,
+      commonWakeChannel(options.world),
+      options.stallTimeout,
+    );
     this.#link = new RedisLink({
       target,
       isPersistent,
@@ -137,6 +145,7 @@ export class RedisNode implements LockNode {
   close(): Promise<void> {
     this.#batch.flush();
     this.#subscriber.close();
+    this.#environment.stopTimer(this.#retryTimer);
     this.#closing ??= this.#link.close(this.#closeTimeout);
     return this.#closing;
   }
@@ -207,7 +216,17 @@ export class RedisNode implements LockNode {
     } else {
       this.#hasRefusedReleases = true;
       this.#releases.postpone(release);
+      if (this.#closing === null) this.#retryTimer ??= this.#startRetry();
     }
+  }
+
+  // A process that asks for nothing else has no vote to tell it that the server works again.
+  #startRetry(): TimerHandle {
+    const retry = (): void => {
+      this.#retryTimer = null;
+      if (this.#hasRefusedReleases) this.#sendRefused(1);
+    };
+    return this.#environment.startTimer(RELEASE_RETRY, retry, false);
   }
 
   // Whether the node would count this process among those who are told. Said of all resources at
@@ -242,52 +261,6 @@ export class RedisNode implements LockNode {
   }
 }
 
-// What a batch collects: classes rather than closures, for there is one for each lock and node.
-
-class OwnerOperation<Answer> {
-  constructor(
-    readonly name: 'acquire' | 'extend',
-    readonly request: OwnerRequest,
-    readonly read: (reply: unknown) => Answer | FailedAnswer,
-    readonly onAnswer: (answer: Answer | FailedAnswer) => void,
-    readonly releases: PendingReleases<RedisConnection>,
-  ) {}
-
-  isSettled(): boolean {
-    return this.releases.has(this.request.ownerId);
-  }
-
-  onReply(failure: FailedAnswer | null, reply: unknown): void {
-    this.onAnswer(failure ?? this.read(reply));
-  }
-}
-
-class ReleaseOperation {
-  readonly name = 'release';
-
-  constructor(
-    readonly release: PendingRelease<RedisConnection>,
-    readonly isListening: boolean,
-    readonly onReleased: (
-      release: PendingRelease<RedisConnection>,
-      failure: FailedAnswer | null,
-      reply: unknown,
-    ) => void,
-  ) {}
-
-  get request(): ReleaseRequest {
-    return this.release.request;
-  }
-
-  isSettled(): boolean {
-    return false;
-  }
-
-  onReply(failure: FailedAnswer | null, reply: unknown): void {
-    this.onReleased(this.release, failure, reply);
-  }
-}
-
 // A batch gives the same reply to all that it answers alike: they are read once. Without fencing
 // every plain reply is the same, so `read` must do nothing that is due with each of them.
 function readOnce<Answer>(read: (reply: unknown) => Answer): (reply: unknown) => Answer {
@@ -297,3 +270,6 @@ function readOnce<Answer>(read: (reply: unknown) => Answer): (reply: unknown) =>
     return last.answer;
   };
 }
+
+/** How soon one of the refused releases is tried again: others may wait for its lock. */
+const RELEASE_RETRY: Milliseconds = 250;

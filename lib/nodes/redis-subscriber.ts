@@ -10,6 +10,7 @@ import {
   type TimerHandle,
 } from '../core/environment.js';
 import type { WakeListener } from '../core/lock-node.js';
+import type { Milliseconds } from '../core/units.js';
 import { ReconnectDelay } from './reconnect-delay.js';
 import { endClient, type RedisTarget } from './redis-target.js';
 
@@ -24,6 +25,7 @@ export class RedisSubscriber {
   readonly #target: RedisTarget;
   readonly #environment: Environment;
   readonly #commonChannel: string;
+  readonly #stallTimeout: Milliseconds;
   readonly #channels = new Map<string, Channel>();
   readonly #reconnectDelay: ReconnectDelay;
   // While there is neither, whoever subscribes has a connection made.
@@ -31,15 +33,27 @@ export class RedisSubscriber {
   #retryTimer: TimerHandle = null;
   #isReady = false;
   #isClosed = false;
+  /** How many answers the connection owes: to its greeting, and to each subscription. */
+  #owed = 0;
+  /** Whether there was an answer since the timer was started. It runs while any is owed. */
+  #wasAnswered = false;
+  #stallTimer: TimerHandle = null;
 
   /**
    * `commonChannel`: all subscribers are subscribed to it while they are to anything, so that one
-   * look there tells whether anybody listens at all.
+   * look there tells whether anybody listens at all. `stallTimeout`: a connection that owes answers
+   * and is silent for longer is given up for another.
    */
-  constructor(target: RedisTarget, environment: Environment, commonChannel: string) {
+  constructor(
+    target: RedisTarget,
+    environment: Environment,
+    commonChannel: string,
+    stallTimeout: Milliseconds,
+  ) {
     this.#target = target;
     this.#environment = environment;
     this.#commonChannel = commonChannel;
+    this.#stallTimeout = stallTimeout;
     this.#reconnectDelay = new ReconnectDelay(environment);
   }
 
@@ -102,9 +116,11 @@ export class RedisSubscriber {
     if (this.#isClosed) return;
     const client = this.#target.connect();
     this.#client = client;
+    this.#owe();
     client.on('error', ignore);
     client.once('ready', () => {
       if (client !== this.#client) return;
+      this.#settle(client);
       this.#isReady = true;
       this.#reconnectDelay.connected();
       for (const [name, channel] of this.#channels) this.#ask(client, name, channel);
@@ -114,11 +130,14 @@ export class RedisSubscriber {
       for (const listener of [...listeners]) listener.onWake(countOf(message));
     });
     client.once('end', () => {
-      if (client !== this.#client) return;
-      this.#disconnect();
-      this.#connectLater();
+      if (client === this.#client) this.#replace();
     });
   });
+
+  #replace(): void {
+    this.#disconnect();
+    this.#connectLater();
+  }
 
   #connectLater(): void {
     // Also when nobody listens just now: who does next has to wait no less.
@@ -132,18 +151,47 @@ export class RedisSubscriber {
 
   // A refusal, for want of the right to, leaves the channel as it is: not live.
   #ask(client: Redis, name: string, channel: Channel): void {
-    client.subscribe(this.#commonChannel, name).then(() => {
+    this.#owe();
+    const onLive = (): void => {
+      this.#settle(client);
       if (client !== this.#client || this.#channels.get(name) !== channel) return;
       channel.isLive = true;
       for (const listener of [...channel.listeners]) listener.onLive(true);
-    }, ignore);
+    };
+    client.subscribe(this.#commonChannel, name).then(onLive, () => this.#settle(client));
+  }
+
+  // Who accepts and never answers, or is gone without a word, would else be waited for for ever.
+  #owe(): void {
+    this.#owed += 1;
+    this.#stallTimer ??= this.#startStall();
+  }
+
+  #settle(client: Redis): void {
+    if (client !== this.#client) return;
+    this.#owed -= 1;
+    this.#wasAnswered = true;
+    if (this.#owed > 0) return;
+    this.#environment.stopTimer(this.#stallTimer);
+    this.#stallTimer = null;
+  }
+
+  #startStall(): TimerHandle {
+    this.#wasAnswered = false;
+    const onStall = (): void => {
+      this.#stallTimer = this.#wasAnswered ? this.#startStall() : null;
+      if (this.#stallTimer === null) this.#replace();
+    };
+    return this.#environment.startTimer(this.#stallTimeout, onStall, false);
   }
 
   #disconnect(): void {
     const client = this.#client;
     this.#environment.stopTimer(this.#retryTimer);
-    this.#client = this.#retryTimer = null;
+    this.#environment.stopTimer(this.#stallTimer);
+    this.#client = this.#retryTimer = this.#stallTimer = null;
     this.#isReady = false;
+    this.#owed = 0;
     if (client !== null) endClient(client);
     for (const channel of this.#channels.values()) {
       if (!channel.isLive) continue;

@@ -195,6 +195,26 @@ describe('the timers of a node', () => {
     expect(before).toBeGreaterThan(0);
     expect(running.size).toBe(0);
   });
+
+  it.each(['before', 'while'])(
+    'are stopped though a release was refused %s it was closed',
+    async (moment) => {
+      const { client, url } = await startServer();
+      const { environment, running } = watchTimers();
+      const { close, log, node } = startNodes([url], {}, environment);
+      await log.untilState('up');
+      const request = requestFor({ ttl: 60_000 });
+      await acquire(node, request);
+      await client.config('SET', 'min-replicas-to-write', '1');
+
+      const refused = release(node, request);
+      if (moment === 'before') await refused;
+      await close();
+
+      expect((await refused).vote).toBe('failed');
+      expect(running.size).toBe(0);
+    },
+  );
 });
 
 describe('a server that hangs (SIGSTOP)', () => {

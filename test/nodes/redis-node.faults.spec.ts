@@ -44,6 +44,21 @@ describe('a server that refuses writes for a while', () => {
       await eventually(async () => (await server.client.exists('r')) === 0);
     },
   );
+
+  it('gets the release that it refused soon, though nothing else is asked of it', async () => {
+    const { client, url } = await startServer();
+    const { node } = await startNode(url);
+    const request = requestFor({ ttl: 60_000 });
+    await acquire(node, request);
+    await client.config('SET', 'min-replicas-to-write', '1');
+
+    const refused = await release(node, request);
+    await eventually(async () => (await callsOf(client, 'evalsha')) > 2);
+    await client.config('SET', 'min-replicas-to-write', '0');
+
+    expect(refused).toMatchObject({ vote: 'failed', isMisconfiguration: false });
+    await eventually(async () => (await client.exists('r')) === 0);
+  });
 });
 
 describe('a server that refused a release', () => {
@@ -371,6 +386,19 @@ describe('a server that refuses commands', () => {
     expect(await callsOf(server.client, 'evalsha')).toBe(calls + 2);
     expect(node.status().findings).toEqual([expect.stringMatching(/^It refuses releases: /)]);
     expect(log.events.map(({ isTrouble }) => isTrouble)).toEqual([false, true]);
+  });
+
+  it('to releases by themselves and in batches: one finding, told once', async () => {
+    const server = await startServer();
+    await server.client.call('ACL', ['SETUSER', 'u', 'on', '>p', '~*', '&*', '+@all', '-hmget']);
+    const { log, node } = await startNode(`redis://u:p@127.0.0.1:${server.port}`);
+    const requests = ['a', 'b'].map((name) => requestFor({ resources: [name] }));
+
+    await release(node, requestFor());
+    await Promise.all(requests.map((request) => release(node, request)));
+
+    expect(node.status().findings).toEqual([expect.stringMatching(/^It refuses releases: /)]);
+    expect(log.messages).toHaveLength(2);
   });
 
   it('as the user may not write one of the keys: refused before any of them is written', async () => {

@@ -14,11 +14,13 @@ import { eventually } from '../support/eventually.js';
 import { client, server } from '../support/redis-of-spec.js';
 import { startRedisServer } from '../support/redis-servers.js';
 import { callsOn } from '../support/server-info.js';
+import { startPretender, startProxy } from '../support/servers-of-test.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
 import type { WakeListener } from '../../lib/core/lock-node.js';
 
 const CHANNEL = 'redlock:wake:r';
 const COMMON = 'redlock:wake:';
+const STALL = 5_000;
 
 let subscriber: RedisSubscriber;
 
@@ -29,7 +31,7 @@ beforeEach(() => {
 afterEach(() => subscriber.close());
 
 function subscriberTo(url: string): RedisSubscriber {
-  return new RedisSubscriber(targetOfUrl(url, '', 'the node'), systemEnvironment, COMMON);
+  return new RedisSubscriber(targetOfUrl(url, '', 'the node'), systemEnvironment, COMMON, STALL);
 }
 
 /** A subscriber in virtual time, and the connections that it makes. */
@@ -42,7 +44,7 @@ function watch(url: string) {
     return made;
   };
   const environment = new SimulatedEnvironment();
-  const watched = new RedisSubscriber({ ...target, connect }, environment, COMMON);
+  const watched = new RedisSubscriber({ ...target, connect }, environment, COMMON, STALL);
   afterTest(() => watched.close());
   return { connections, environment, watched };
 }
@@ -331,6 +333,40 @@ describe('a subscriber', () => {
     expect(ear.live).toEqual([true, false, true]);
     expect(connections).toHaveLength(2);
     expect(environment.pendingTimers).toBe(0);
+  });
+
+  it('gives up a connection whose greeting is never answered, and makes another', async () => {
+    const { address, sockets } = await startPretender(() => null);
+    const { connections, environment, watched } = watch(`redis://127.0.0.1:${address.port}`);
+    watched.subscribe(CHANNEL, new Ear());
+    await eventually(() => sockets.size === 1);
+
+    await environment.advance(STALL - 1);
+    const before = connections.length;
+    await environment.advance(100);
+
+    expect([before, connections.length]).toEqual([1, 2]);
+  });
+
+  it('gives up a connection that died without a word when it answers no subscription', async () => {
+    const proxy = await startProxy(server);
+    const { connections, environment, watched } = watch(proxy.url);
+    const ear = new Ear();
+    const later = new Ear();
+    watched.subscribe(CHANNEL, ear);
+    await ear.told(1);
+    proxy.holdRequests();
+    watched.subscribe('redlock:wake:later', later);
+
+    await environment.advance(STALL);
+    proxy.pass();
+    await environment.advance(100);
+    await later.told(1);
+
+    expect(ear.live.slice(0, 2)).toEqual([true, false]);
+    expect(later.live).toEqual([true]);
+    expect(connections).toHaveLength(2);
+    await eventually(() => environment.pendingTimers === 0);
   });
 
   it('bears that the server refuses its password, without a sound', async () => {
