@@ -3,6 +3,7 @@ import { spawn, spawnSync, type ChildProcess, type ChildProcessByStdio } from 'n
 import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
+import { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -129,6 +130,7 @@ class ChildServer implements RedisServer {
   async #end(): Promise<void> {
     if (hasEnded(this.#child)) return;
     const ended = once(this.#child, 'exit');
+    this.#child.ref();
     this.#child.kill('SIGKILL');
     await ended;
   }
@@ -147,11 +149,31 @@ async function launch(
   const child = spawn(command, [...own, ...volatile, ...args], {
     stdio: ['ignore', 'pipe', 'pipe'],
   });
-  running.add(child);
-  child.once('exit', () => running.delete(child));
-
+  endWithUs(child, directory);
   await readiness(child, port);
+  // Nobody ends a server of a test file that failed half way: it must not keep its worker alive.
+  leaveBehind(child);
   return child;
+}
+
+// Jest kills by SIGKILL the worker that does not end soon, as on a busy machine. However we end,
+// the system closes our end of this pipe, and then `read` returns.
+function endWithUs(child: ChildProcess, directory: string): void {
+  // It could not be started; an 'error' event tells why.
+  if (child.pid === undefined) return;
+  const script = 'read -r _; kill -9 "$0"; rm -rf "$1"';
+  const guard = spawn('sh', ['-c', script, `${child.pid}`, directory], {
+    stdio: ['pipe', 'ignore', 'ignore'],
+    // A process group of its own: Ctrl-C has to leave it there.
+    detached: true,
+  });
+  child.once('exit', () => guard.kill());
+  leaveBehind(guard);
+}
+
+function leaveBehind(child: ChildProcess): void {
+  child.unref();
+  for (const stream of child.stdio) if (stream instanceof Socket) stream.unref();
 }
 
 // The log says both whether the server is ready and whether the port was taken; polling the port
@@ -200,9 +222,3 @@ const START_ATTEMPTS_MAX = 10;
 // server while it restarts. Two workers may still choose the same one, and the later tries again.
 const PORT_MIN = 20_000;
 const PORT_MAX = 32_000;
-
-// A test file that fails half way leaves its servers; they end with the worker at the latest.
-const running = new Set<ChildProcess>();
-process.once('exit', () => {
-  for (const child of running) child.kill('SIGKILL');
-});
