@@ -97,7 +97,8 @@ describe('a node that is closed', () => {
 
   it('begins no quarantine with the last answers', async () => {
     const server = await startServer();
-    const options: RedlockOptions = { ...IMPATIENT, quarantine: true, ttlMax: 100 };
+    // A third of the ttlMax is what a token may be late on a busy machine.
+    const options: RedlockOptions = { ...IMPATIENT, quarantine: true, ttlMax: 1_000 };
     const { close, log, node } = await startNode(server.url, options);
     await log.until(({ message }) => message === 'Its votes count.');
     const { length } = log.messages;
@@ -250,7 +251,8 @@ describe('a server that hangs (SIGSTOP)', () => {
     server.thaw();
     await inspected;
 
-    expect(duration).toBeLessThan(1_000);
+    // Far below the four seconds; the rest is for a busy machine.
+    expect(duration).toBeLessThan(3_000);
     expect(answer).toMatchObject({ vote: 'failed', mayHold: false });
     expect(log.events.map(({ status }) => status.state)).toEqual(['up', 'suspended', 'up']);
     expect(log.messages[1]).toMatch(/^Suspended: silent for \d+ ms, commands unanswered: 1400\.$/);
