@@ -47,6 +47,10 @@ const OWN_TEST_PACKAGES = [
 const OLDEST_TYPESCRIPT = '5.0';
 const TYPES_SPEC = 'test/nest/locked.types.spec.ts';
 
+// In ms, for what hangs: a busy machine takes a multiple of what a run takes by itself.
+const PATIENCE = ['--testTimeout', '90000'];
+const RUN_TIMEOUT = 300_000;
+
 const startedAt = Date.now();
 checkPairs();
 const { nest, ioredis, node, format } = VALUES;
@@ -121,7 +125,8 @@ function copyOwnTests(place) {
 async function runCell([nest, ioredis, node, format, runner], url) {
   const cwd = join(placeOf(nest, ioredis), format);
   const env = { ...process.env, REDIS_URL: url };
-  await run(programOf.get(node), argumentsOf(runner, nest, format), { cwd, env, timeout: 60_000 });
+  const command = argumentsOf(runner, nest, format);
+  await run(programOf.get(node), command, { cwd, env, timeout: RUN_TIMEOUT });
   tell(`Nest ${nest}, ioredis ${ioredis}, Node ${node}, ${format}, ${runner}: passed`);
 }
 
@@ -129,9 +134,9 @@ function argumentsOf(runner, nest, format) {
   switch (runner) {
     case 'jest':
       // Nest 12 is ESM only: jest requires that as it imports it.
-      return [...jest(format === 'esm' || nest === 12), '--testMatch', '**/*.test.js'];
+      return [...jest(format === 'esm' || nest === 12), ...PATIENCE, '--testMatch', '**/*.test.js'];
     case 'vitest': {
-      const options = ['run', '--globals', '--root', '.', 'application.test.js'];
+      const options = ['run', '--globals', ...PATIENCE, '--root', '.', 'application.test.js'];
       return [tool('vitest', 'vitest.mjs'), ...options];
     }
     default:
@@ -141,8 +146,8 @@ function argumentsOf(runner, nest, format) {
 
 async function runOwnTests() {
   const cwd = join(placeOf(OWN_TESTS.nest, OWN_TESTS.ioredis), 'own');
-  const command = [...jest(true), '--testTimeout', '20000', '--testMatch', '**/*.spec.js'];
-  await run(process.execPath, command, { cwd, timeout: 180_000 });
+  const command = [...jest(true), ...PATIENCE, '--testMatch', '**/*.spec.js'];
+  await run(process.execPath, command, { cwd, timeout: RUN_TIMEOUT });
   tell(`Nest ${OWN_TESTS.nest}: test/nest/contexts and test/terminus passed`);
 }
 
@@ -182,8 +187,12 @@ function combinations(...lists) {
 
 /** The path of the newest Node of a major version, which npx brings. */
 async function findNode(version) {
-  const ask = ['-y', '-p', `node@${version}`, 'node', '-p', 'process.execPath'];
-  return (await run('npx', ask)).trim();
+  const print = '`${process.version} ${process.execPath}`';
+  // Its package brings the program by a script: without that npx starts the Node of this machine.
+  const ask = ['-y', '--ignore-scripts=false', '-p', `node@${version}`, 'node', '-p', print];
+  const [, major, path] = /^v(\d+)\S* (.+)$/m.exec(await run('npx', ask)) ?? [];
+  if (Number(major) === version) return path;
+  throw new Error(`Expected npx to bring Node ${version}, got ${major} at ${path}`);
 }
 
 /** Two at a time: an install waits for the registry, a compilation for a core. */

@@ -9,7 +9,9 @@ import { run } from './command.mjs';
 export async function pack() {
   const folder = mkdtempSync(join(tmpdir(), 'nestjs-locked-packed-'));
   process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
-  await run('npm', ['pack', '--loglevel=error', '--pack-destination', folder]);
+  // A script of ours builds what is packed: without it that would be what was built before.
+  const quiet = ['--loglevel=error', '--ignore-scripts=false'];
+  await run('npm', ['pack', ...quiet, '--pack-destination', folder]);
   const [filename] = readdirSync(folder);
   return { folder, packed: join(folder, filename) };
 }

@@ -37,7 +37,10 @@ const survivors = chosen.filter(({ name }) => results.get(name).seed === null);
 console.log(`${chosen.length - survivors.length} of ${chosen.length} mutants killed`);
 if (only === undefined) {
   const text = describeMutants(mutants, results, SEEDS_MAX);
-  if (process.argv.includes('--check') && readFileSync(page, 'utf8') !== text) process.exitCode = 1;
+  if (process.argv.includes('--check') && readFileSync(page, 'utf8') !== text) {
+    console.error('test/simulation/MUTANTS.md was out of date; it is written anew: commit it.');
+    process.exitCode = 1;
+  }
   writeFileSync(page, text);
 }
 if (survivors.length > 0) process.exitCode = 1;
