@@ -131,18 +131,30 @@ export class Universe {
   }
 
   #isIdle(): boolean {
-    return this.clients.every(({ process, machine }) => {
+    return this.clients.every((client) => {
+      const { process, machine } = client;
       if (process.isEnded) return true;
       // What a paused client has begun to send comes when it goes on.
       if (process.tasks > 0 || machine.busyUntil > this.scheduler.now) return false;
       const { held, waiting } = machine.probe(() => process.redlock.status());
-      return held === 0 && waiting === 0 && process.underWay.length === 0;
+      if (held > 0 || waiting > 0 || process.underWay.length > 0) return false;
+      // A release that could not be delivered waits for the connection.
+      return this.#isConnected(client);
     });
   }
 
+  #isConnected({ process, machine }: Client): boolean {
+    const { nodes } = machine.probe(() => process.redlock.status());
+    return process.isClosing || nodes.every(({ state }) => state === 'up');
+  }
+
   #checkSettled(): void {
-    for (const { process, machine } of this.clients) {
+    for (const client of this.clients) {
+      const { process, machine } = client;
       if (process.isEnded || machine.busyUntil > this.scheduler.now) continue;
+      if (!this.#isConnected(client)) {
+        this.findings.add('settling', this.scheduler.now, `${process.report.name} misses a node`);
+      }
       for (const what of process.underWay) {
         this.findings.add('settling', this.scheduler.now, `${what} has not settled`);
       }
