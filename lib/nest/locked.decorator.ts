@@ -103,6 +103,8 @@ export type LockedDecorator<Resource, Taken> = <Target extends AnyMethod>(
  *
  * Called inside a body that already holds the resource it is refused (`reentrant`). The body of a
  * `for await` over a locked iterable is not inside: a call there waits, for the loop itself.
+ * @typeParam Resource Inferred from `resource`, and compared with the method's parameters.
+ * @typeParam Taken Inferred from `onTaken`, and compared with what the method returns.
  * @param resource What to lock: a name, several (all or none), a function of the method's
  *   arguments that returns either, or {@link fromContext}.
  * @param options Lifetime given to the nodes in ms, or options.
