@@ -1,7 +1,6 @@
 // Collects what one tick addresses to a node and sends it as one script call: a command costs the
 // client more than the lock itself. A lone operation goes as a script of its own.
-import type { FailedAnswer, OwnerRequest, ReleaseRequest, World } from '../core/lock-node.js';
-import type { PendingRelease, PendingReleases } from './pending-releases.js';
+import type { FailedAnswer, World } from '../core/lock-node.js';
 import { encodeCommand, type EncodedCommand } from './redis-command.js';
 import type { OnReply, RedisConnection } from './redis-connection.js';
 import { isReadOnly, isUnknownScript, outcomeOfError } from './redis-outcomes.js';
@@ -19,54 +18,6 @@ export type Operation = BatchedOperation & {
   /** Called once. Operations of one call that were answered alike get the same `reply`. */
   onReply(failure: FailedAnswer | null, reply: unknown): void;
 };
-
-// What a batch collects: classes rather than closures, for there is one for each lock and node.
-
-/** An acquisition or an extension. */
-export class OwnerOperation<Answer> {
-  constructor(
-    readonly name: 'acquire' | 'extend',
-    readonly request: OwnerRequest,
-    readonly read: (reply: unknown) => Answer | FailedAnswer,
-    readonly onAnswer: (answer: Answer | FailedAnswer) => void,
-    readonly releases: PendingReleases<RedisConnection>,
-  ) {}
-
-  isSettled(): boolean {
-    return this.releases.has(this.request.ownerId);
-  }
-
-  onReply(failure: FailedAnswer | null, reply: unknown): void {
-    this.onAnswer(failure ?? this.read(reply));
-  }
-}
-
-/** A release that is noted until it is confirmed. */
-export class ReleaseOperation {
-  readonly name = 'release';
-
-  constructor(
-    readonly release: PendingRelease<RedisConnection>,
-    readonly isListening: boolean,
-    readonly onReleased: (
-      release: PendingRelease<RedisConnection>,
-      failure: FailedAnswer | null,
-      reply: unknown,
-    ) => void,
-  ) {}
-
-  get request(): ReleaseRequest {
-    return this.release.request;
-  }
-
-  isSettled(): boolean {
-    return false;
-  }
-
-  onReply(failure: FailedAnswer | null, reply: unknown): void {
-    this.onReleased(this.release, failure, reply);
-  }
-}
 
 /** Sends a command to a connection. */
 export type SendCommand = (

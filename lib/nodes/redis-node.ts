@@ -1,4 +1,4 @@
-import { inMicrotask, type Environment, type TimerHandle } from '../core/environment.js';
+import { inMicrotask, type Environment } from '../core/environment.js';
 import type {
   AcquireAnswer,
   ExtendAnswer,
@@ -16,13 +16,13 @@ import type { RedlockObserver } from '../core/observer.js';
 import { nodeTimeoutOf, type ResolvedOptions } from '../core/options.js';
 import type { Milliseconds } from '../core/units.js';
 import { NodeHealth } from './node-health.js';
-import { PendingReleases, type PendingRelease } from './pending-releases.js';
 import type { NodePeers } from './redis-audit.js';
 import type { RedisConnection } from './redis-connection.js';
-import { OwnerOperation, RedisBatch, ReleaseOperation } from './redis-batch.js';
+import { RedisBatch } from './redis-batch.js';
 import { encodeCommand } from './redis-command.js';
 import { RedisLink } from './redis-link.js';
-import { readAcquired, readExtended, readInspected, readReleased } from './redis-replies.js';
+import { RedisReleases } from './redis-releases.js';
+import { readAcquired, readExtended, readInspected, readOnce } from './redis-replies.js';
 import { commonWakeChannel, inspectArguments, wakeChannel } from './redis-script-arguments.js';
 import { INSPECT } from './redis-scripts.js';
 import { RedisSubscriber } from './redis-subscriber.js';
@@ -49,26 +49,21 @@ export interface RedisNodeSettings {
 export class RedisNode implements LockNode {
   readonly name: string;
   readonly #health: NodeHealth;
-  readonly #releases: PendingReleases<RedisConnection>;
   readonly #link: RedisLink;
-  readonly #environment: Environment;
   readonly #closeTimeout: Milliseconds;
   readonly #batch: RedisBatch;
+  readonly #releases: RedisReleases;
   readonly #subscriber: RedisSubscriber;
   /** The latest that took commands. */
   #connection: RedisConnection | null = null;
-  #hasRefusedReleases = false;
-  #retryTimer: TimerHandle = null;
   #closing: Promise<void> | null = null;
 
   constructor(target: RedisTarget, settings: RedisNodeSettings) {
     const { environment, isPersistent, observer, options, peers, tick } = settings;
     const nodeTimeout = nodeTimeoutOf(options, options.ttl);
     this.name = target.name;
-    this.#environment = environment;
     this.#closeTimeout = nodeTimeout;
     this.#health = new NodeHealth(target.name, environment, observer);
-    this.#releases = new PendingReleases(environment);
     this.#subscriber = new RedisSubscriber(
       target,
       environment,
@@ -87,10 +82,17 @@ export class RedisNode implements LockNode {
       onUsable: (connection) => {
         if (connection !== this.#connection) this.#subscriber.renew();
         this.#connection = connection;
-        this.#sendDue(connection);
+        this.#releases.sendDue(connection);
       },
     });
     this.#batch = new RedisBatch(tick, isPersistent, this.#link.send);
+    this.#releases = new RedisReleases({
+      environment,
+      batch: this.#batch,
+      health: this.#health,
+      subscriber: this.#subscriber,
+      usable: () => this.#usable(),
+    });
   }
 
   acquire(request: OwnerRequest, onAnswer: (answer: AcquireAnswer) => void): void {
@@ -104,10 +106,10 @@ export class RedisNode implements LockNode {
   release(request: ReleaseRequest, onAnswer: (answer: ReleaseAnswer) => void): void {
     const connection = this.#usable();
     if (connection === null) {
-      this.#releases.add(request, null);
+      this.#releases.keep(request);
       this.#answerUnsent(onAnswer);
-    } else if (!this.#releases.join(request.ownerId, connection, onAnswer)) {
-      this.#sendRelease(connection, this.#releases.add(request, connection, onAnswer));
+    } else {
+      this.#releases.send(connection, request, onAnswer);
     }
   }
 
@@ -145,7 +147,7 @@ export class RedisNode implements LockNode {
   close(): Promise<void> {
     this.#batch.flush();
     this.#subscriber.close();
-    this.#environment.stopTimer(this.#retryTimer);
+    this.#releases.close();
     this.#closing ??= this.#link.close(this.#closeTimeout);
     return this.#closing;
   }
@@ -163,7 +165,6 @@ export class RedisNode implements LockNode {
   ): void {
     const connection = this.#usable();
     if (connection === null) {
-      // Of a node that stays away none is noted any more.
       this.#releases.forgetExpired();
       this.#answerUnsent(onAnswer);
     } else {
@@ -174,7 +175,7 @@ export class RedisNode implements LockNode {
 
   readonly #readAcquired = (reply: unknown): AcquireAnswer => {
     const answer = this.#readNews(reply);
-    if (answer.vote !== 'failed' && this.#hasRefusedReleases) this.#sendRefused(1);
+    if (answer.vote !== 'failed') this.#releases.onVote();
     return answer;
   };
 
@@ -187,89 +188,27 @@ export class RedisNode implements LockNode {
 
   readonly #readExtended = readOnce(readExtended);
 
-  readonly #readReleased = readOnce(readReleased);
-
-  #sendRelease(connection: RedisConnection, release: PendingRelease<RedisConnection>): void {
-    release.sentOn = connection;
-    const isListening = this.#isListening(release.request);
-    this.#batch.add(connection, new ReleaseOperation(release, isListening, this.#onReleased));
-  }
-
-  readonly #onReleased = (
-    release: PendingRelease<RedisConnection>,
-    failure: FailedAnswer | null,
-    reply: unknown,
-  ): void => {
-    const answer = failure ?? this.#readReleased(reply);
-    if (answer.vote === 'done') this.#releases.confirm(release);
-    else this.#onRefused(release, answer);
-    const { onAnswer } = release;
-    // Sent again or not, whoever waited has been answered, and is not kept in memory for it.
-    release.onAnswer = null;
-    onAnswer?.(answer);
-  };
-
-  // By a server that is busy: sent again when it works again. Else on the next connection.
-  #onRefused(release: PendingRelease<RedisConnection>, reason: FailedAnswer): void {
-    if (reason.isMisconfiguration) {
-      this.#health.found(`It refuses releases: ${reason.message}.`);
-    } else {
-      this.#hasRefusedReleases = true;
-      this.#releases.postpone(release);
-      if (this.#closing === null) this.#retryTimer ??= this.#startRetry();
-    }
-  }
-
-  // A process that asks for nothing else has no vote to tell it that the server works again.
-  #startRetry(): TimerHandle {
-    const retry = (): void => {
-      this.#retryTimer = null;
-      if (this.#hasRefusedReleases) this.#sendRefused(1);
-    };
-    return this.#environment.startTimer(RELEASE_RETRY, retry, false);
-  }
-
-  // Whether the node would count this process among those who are told. Said of all resources at
-  // once: for those that it does not listen for one too few are counted, which costs fairness.
-  #isListening({ wakes, world, resources }: ReleaseRequest): boolean {
-    if (!wakes || this.#subscriber.isIdle) return false;
-    return resources.some((resource) => this.#subscriber.isLive(wakeChannel(world, resource)));
-  }
-
-  // Many a vote needs no write, and so promises none. One release is tried, and two for each that
-  // was not refused again: all are sent soon where the server works, and few where it does not.
-  #sendRefused(count: number): void {
-    const connection = this.#usable();
-    if (connection !== null) this.#sendDue(connection, count);
-  }
-
-  readonly #onSentAgain = (): void => {
-    if (!this.#hasRefusedReleases) this.#sendRefused(2);
-  };
-
-  #sendDue(connection: RedisConnection, count = Infinity): void {
-    this.#hasRefusedReleases = false;
-    for (const release of this.#releases.dueOn(connection).slice(0, count)) {
-      release.onAnswer = count < Infinity ? this.#onSentAgain : null;
-      this.#sendRelease(connection, release);
-    }
-  }
-
   #answerUnsent(onAnswer: (answer: FailedAnswer) => void): void {
     const { failure } = this.#health;
     inMicrotask(() => onAnswer(failure));
   }
 }
 
-// A batch gives the same reply to all that it answers alike: they are read once. Without fencing
-// every plain reply is the same, so `read` must do nothing that is due with each of them.
-function readOnce<Answer>(read: (reply: unknown) => Answer): (reply: unknown) => Answer {
-  let last: { readonly reply: unknown; readonly answer: Answer } | null = null;
-  return (reply) => {
-    if (last === null || last.reply !== reply) last = { reply, answer: read(reply) };
-    return last.answer;
-  };
-}
+// A class rather than closures, for there is one for each lock and node.
+class OwnerOperation<Answer> {
+  constructor(
+    readonly name: 'acquire' | 'extend',
+    readonly request: OwnerRequest,
+    readonly read: (reply: unknown) => Answer | FailedAnswer,
+    readonly onAnswer: (answer: Answer | FailedAnswer) => void,
+    readonly releases: RedisReleases,
+  ) {}
 
-/** How soon one of the refused releases is tried again: others may wait for its lock. */
-const RELEASE_RETRY: Milliseconds = 250;
+  isSettled(): boolean {
+    return this.releases.has(this.request.ownerId);
+  }
+
+  onReply(failure: FailedAnswer | null, reply: unknown): void {
+    this.onAnswer(failure ?? this.read(reply));
+  }
+}

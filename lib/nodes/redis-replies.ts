@@ -63,6 +63,18 @@ export function readInspected(reply: unknown): InspectAnswer {
   return { vote: 'found', ownerId, remaining };
 }
 
+/**
+ * Reads a reply that several get once: a batch gives the same to all that it answers alike. Without
+ * fencing every plain reply is the same, so `read` must do nothing that is due with each of them.
+ */
+export function readOnce<Answer>(read: (reply: unknown) => Answer): (reply: unknown) => Answer {
+  let last: { readonly reply: unknown; readonly answer: Answer } | null = null;
+  return (reply) => {
+    if (last === null || last.reply !== reply) last = { reply, answer: read(reply) };
+    return last.answer;
+  };
+}
+
 // A lock's script answers with a bare number where there is nothing else to say.
 function isFigure(reply: unknown): reply is number {
   return typeof reply === 'number' && reply >= 0;

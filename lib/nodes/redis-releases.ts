@@ -1,0 +1,181 @@
+// The releases of one node: sent, and sent again until it has confirmed them or their keys have
+// expired, for a key that stays keeps others out.
+import type { Environment, TimerHandle } from '../core/environment.js';
+import type { FailedAnswer, ReleaseAnswer, ReleaseRequest } from '../core/lock-node.js';
+import type { Milliseconds } from '../core/units.js';
+import type { NodeHealth } from './node-health.js';
+import { PendingReleases, type PendingRelease } from './pending-releases.js';
+import type { RedisBatch } from './redis-batch.js';
+import type { RedisConnection } from './redis-connection.js';
+import { readOnce, readReleased } from './redis-replies.js';
+import { wakeChannel } from './redis-script-arguments.js';
+import type { RedisSubscriber } from './redis-subscriber.js';
+
+/** What {@link RedisReleases} are sent by. */
+export interface ReleasesSettings {
+  readonly environment: Environment;
+  readonly batch: RedisBatch;
+  readonly health: NodeHealth;
+  readonly subscriber: RedisSubscriber;
+  /** The connection that takes commands now, if any. */
+  readonly usable: () => RedisConnection | null;
+}
+
+/** How soon one of the refused releases is tried again: others may wait for its lock. */
+const RETRY: Milliseconds = 250;
+
+/** The releases that a node was asked for and has not confirmed. */
+export class RedisReleases {
+  readonly #settings: ReleasesSettings;
+  readonly #pending: PendingReleases<RedisConnection>;
+  #hasRefused = false;
+  #retryTimer: TimerHandle = null;
+  #isClosed = false;
+
+  constructor(settings: ReleasesSettings) {
+    this.#settings = settings;
+    this.#pending = new PendingReleases(settings.environment);
+  }
+
+  /** Keeps a release that cannot be sent now for the next connection. */
+  keep(request: ReleaseRequest): void {
+    this.#pending.add(request, null);
+  }
+
+  /** Sends a release, unless one of its owner is on its way: then `onAnswer` waits for that. */
+  send(
+    connection: RedisConnection,
+    request: ReleaseRequest,
+    onAnswer: (answer: ReleaseAnswer) => void,
+  ): void {
+    if (this.#pending.join(request.ownerId, connection, onAnswer)) return;
+    this.#send(connection, this.#pending.add(request, connection, onAnswer));
+  }
+
+  /** Sends all that `connection` was not asked for yet. */
+  sendDue(connection: RedisConnection): void {
+    this.#sendFirst(Infinity, connection);
+  }
+
+  /** The node has voted: it may take again what it refused. */
+  onVote(): void {
+    if (this.#hasRefused) this.#sendRefused(1);
+  }
+
+  /** Whether a release was asked for and is not confirmed. */
+  has(ownerId: string): boolean {
+    return this.#pending.has(ownerId);
+  }
+
+  /** Also called where none is kept any more, for a node that stays away. */
+  forgetExpired(): void {
+    this.#pending.forgetExpired();
+  }
+
+  /** What is refused from now on is not tried again. */
+  close(): void {
+    this.#isClosed = true;
+    this.#settings.environment.stopTimer(this.#retryTimer);
+  }
+
+  #send(connection: RedisConnection, release: PendingRelease<RedisConnection>): void {
+    release.sentOn = connection;
+    const isListening = this.#isListening(release.request);
+    const operation = new ReleaseOperation(release, isListening, this.#onReleased);
+    this.#settings.batch.add(connection, operation);
+  }
+
+  // Whether the node would count this process among those who are told. Said of all resources at
+  // once: for those that it does not listen for one too few are counted, which costs fairness.
+  #isListening({ wakes, world, resources }: ReleaseRequest): boolean {
+    const { subscriber } = this.#settings;
+    if (!wakes || subscriber.isIdle) return false;
+    return resources.some((resource) => subscriber.isLive(wakeChannel(world, resource)));
+  }
+
+  readonly #readReleased = readOnce(readReleased);
+
+  readonly #onReleased = (
+    release: PendingRelease<RedisConnection>,
+    failure: FailedAnswer | null,
+    reply: unknown,
+  ): void => {
+    const answer = failure ?? this.#readReleased(reply);
+    if (answer.vote === 'done') this.#pending.confirm(release);
+    else this.#onRefused(release, answer);
+    const { onAnswer } = release;
+    // Sent again or not, whoever waited has been answered, and is not kept in memory for it.
+    release.onAnswer = null;
+    onAnswer?.(answer);
+  };
+
+  // By a server that is busy: sent again when it works again. Else on the next connection.
+  #onRefused(release: PendingRelease<RedisConnection>, reason: FailedAnswer): void {
+    if (reason.isMisconfiguration) {
+      this.#settings.health.found(`It refuses releases: ${reason.message}.`);
+      return;
+    }
+    this.#hasRefused = true;
+    this.#pending.postpone(release);
+    if (!this.#isClosed) this.#retryTimer ??= this.#startRetry();
+  }
+
+  // A process that asks for nothing else has no vote to tell it that the server works again.
+  #startRetry(): TimerHandle {
+    const retry = (): void => {
+      this.#retryTimer = null;
+      if (this.#hasRefused) this.#sendRefused(1);
+    };
+    return this.#settings.environment.startTimer(RETRY, retry, false);
+  }
+
+  readonly #onSentAgain = (): void => {
+    if (!this.#hasRefused) this.#sendRefused(2);
+  };
+
+  // Many a vote needs no write, and so promises none. One release is tried, and two for each that
+  // was not refused again: all are sent soon where the server works, and few where it does not.
+  #sendRefused(count: number): void {
+    const connection = this.#settings.usable();
+    if (connection !== null) this.#sendFirst(count, connection, this.#onSentAgain);
+  }
+
+  #sendFirst(
+    count: number,
+    connection: RedisConnection,
+    onAnswer: (() => void) | null = null,
+  ): void {
+    this.#hasRefused = false;
+    for (const release of this.#pending.dueOn(connection).slice(0, count)) {
+      release.onAnswer = onAnswer;
+      this.#send(connection, release);
+    }
+  }
+}
+
+// A class rather than closures, for there is one for each lock and node.
+class ReleaseOperation {
+  readonly name = 'release';
+
+  constructor(
+    readonly release: PendingRelease<RedisConnection>,
+    readonly isListening: boolean,
+    readonly onReleased: (
+      release: PendingRelease<RedisConnection>,
+      failure: FailedAnswer | null,
+      reply: unknown,
+    ) => void,
+  ) {}
+
+  get request(): ReleaseRequest {
+    return this.release.request;
+  }
+
+  isSettled(): boolean {
+    return false;
+  }
+
+  onReply(failure: FailedAnswer | null, reply: unknown): void {
+    this.onReleased(this.release, failure, reply);
+  }
+}
