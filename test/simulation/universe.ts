@@ -137,9 +137,9 @@ export class Universe {
       // What a paused client has begun to send comes when it goes on.
       if (process.tasks > 0 || machine.busyUntil > this.scheduler.now) return false;
       const { held, waiting } = machine.probe(() => process.redlock.status());
-      if (held > 0 || waiting > 0 || process.underWay.length > 0) return false;
+      const isAsking = held > 0 || waiting > 0 || process.underWay.length > 0;
       // A release that could not be delivered waits for the connection.
-      return this.#isConnected(client);
+      return !isAsking && this.#isConnected(client);
     });
   }
 
