@@ -81,21 +81,19 @@ export class PendingReleases<Connection> {
     if (this.#byOwner.get(ownerId) === release) this.#byOwner.delete(ownerId);
   }
 
-  /** A release was refused for a while: those that were not are due before it. */
-  postpone(release: PendingRelease<Connection>): void {
-    const { ownerId } = release.request;
-    release.sentOn = null;
-    if (this.#byOwner.get(ownerId) !== release) return;
-    this.#byOwner.delete(ownerId);
-    this.#byOwner.set(ownerId, release);
-  }
-
-  /** What is still worth sending on this connection, in the order in which it is due. */
+  /** What is still worth sending on this connection, in the order of the notes. */
   dueOn(connection: Connection): PendingRelease<Connection>[] {
     const now = this.environment.now();
     return [...this.#byOwner.values()].filter(
       ({ expiresAt, sentOn }) => expiresAt > now && sentOn !== connection,
     );
+  }
+
+  /** Whether this one is still worth sending: neither sent, nor noted anew, nor expired since. */
+  isDue(release: PendingRelease<Connection>): boolean {
+    const { request, expiresAt, sentOn } = release;
+    const isNoted = this.#byOwner.get(request.ownerId) === release;
+    return isNoted && sentOn === null && expiresAt > this.environment.now();
   }
 
   /** Called with each call of a node, this keeps the list short without a timer. */

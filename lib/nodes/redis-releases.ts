@@ -28,9 +28,13 @@ const RETRY: Milliseconds = 250;
 export class RedisReleases {
   readonly #settings: ReleasesSettings;
   readonly #pending: PendingReleases<RedisConnection>;
+  // A queue of those that were refused for a while: the next is the last of `#next` or, where that
+  // is empty, the first of `#refused`.
+  #next: PendingRelease<RedisConnection>[] = [];
+  #refused: PendingRelease<RedisConnection>[] = [];
+  /** Whether one was refused since the last try. */
   #hasRefused = false;
   #retryTimer: TimerHandle = null;
-  #isClosed = false;
 
   constructor(settings: ReleasesSettings) {
     this.#settings = settings;
@@ -54,7 +58,9 @@ export class RedisReleases {
 
   /** Sends all that `connection` was not asked for yet. */
   sendDue(connection: RedisConnection): void {
-    this.#sendFirst(Infinity, connection);
+    this.#next = [];
+    this.#refused = [];
+    this.#sendAgain(connection, this.#pending.dueOn(connection), null);
   }
 
   /** The node has voted: it may take again what it refused. */
@@ -72,9 +78,8 @@ export class RedisReleases {
     this.#pending.forgetExpired();
   }
 
-  /** What is refused from now on is not tried again. */
+  /** What was refused is not tried again. */
   close(): void {
-    this.#isClosed = true;
     this.#settings.environment.stopTimer(this.#retryTimer);
   }
 
@@ -115,9 +120,11 @@ export class RedisReleases {
       this.#settings.health.found(`It refuses releases: ${reason.message}.`);
       return;
     }
+    release.sentOn = null;
+    if (this.#settings.usable() === null) return;
     this.#hasRefused = true;
-    this.#pending.postpone(release);
-    if (!this.#isClosed) this.#retryTimer ??= this.#startRetry();
+    this.#refused.push(release);
+    this.#retryTimer ??= this.#startRetry();
   }
 
   // A process that asks for nothing else has no vote to tell it that the server works again.
@@ -137,16 +144,29 @@ export class RedisReleases {
   // was not refused again: all are sent soon where the server works, and few where it does not.
   #sendRefused(count: number): void {
     const connection = this.#settings.usable();
-    if (connection !== null) this.#sendFirst(count, connection, this.#onSentAgain);
+    if (connection === null) return;
+    this.#sendAgain(connection, this.#takeRefused(count), this.#onSentAgain);
   }
 
-  #sendFirst(
-    count: number,
+  // Not looked for among all that are pending: of thousands that would stop the process.
+  #takeRefused(count: number): PendingRelease<RedisConnection>[] {
+    const taken: PendingRelease<RedisConnection>[] = [];
+    while (taken.length < count) {
+      if (this.#next.length === 0) [this.#next, this.#refused] = [this.#refused.reverse(), []];
+      const release = this.#next.pop();
+      if (release === undefined) break;
+      if (this.#pending.isDue(release)) taken.push(release);
+    }
+    return taken;
+  }
+
+  #sendAgain(
     connection: RedisConnection,
-    onAnswer: (() => void) | null = null,
+    releases: readonly PendingRelease<RedisConnection>[],
+    onAnswer: (() => void) | null,
   ): void {
     this.#hasRefused = false;
-    for (const release of this.#pending.dueOn(connection).slice(0, count)) {
+    for (const release of releases) {
       release.onAnswer = onAnswer;
       this.#send(connection, release);
     }

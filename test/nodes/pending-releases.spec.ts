@@ -34,27 +34,30 @@ describe('releases that a node has not confirmed', () => {
     expect(releases.dueOn('second')).toEqual([]);
   });
 
-  it.each(['confirm', 'postpone'] as const)(
-    'stay as they are when an earlier one of the same owner is answered: %s',
-    (answer) => {
-      const { releases } = start();
-      const request = requestFor();
-      const [first, second] = [releases.add(request, 'first'), releases.add(request, 'first')];
-
-      releases[answer](first);
-
-      expect(releases.dueOn('second')).toEqual([second]);
-    },
-  );
-
-  it('are due after all others when they were refused for a while', () => {
+  it('stay as they are when an earlier one of the same owner is confirmed', () => {
     const { releases } = start();
-    const [first, second] = [1, 2].map(() => releases.add(requestFor(), 'first'));
-    const unsent = releases.add(requestFor(), null);
+    const request = requestFor();
+    const [first, second] = [releases.add(request, 'first'), releases.add(request, 'first')];
 
-    for (const release of [first, second]) if (release) releases.postpone(release);
+    releases.confirm(first);
 
-    expect(releases.dueOn('first')).toEqual([unsent, first, second]);
+    expect(releases.dueOn('second')).toEqual([second]);
+  });
+
+  it('are due one by one while they are on their way nowhere, and neither noted anew nor over', () => {
+    const { clock, releases } = start();
+    const [anew, confirmed, sent] = [requestFor(), requestFor(), requestFor()];
+    const unsent = releases.add(requestFor({ ttl: 1_000 }), null);
+    const noted = [anew, confirmed].map((request) => releases.add(request, null));
+    noted.push(releases.add(sent, 'first'));
+    releases.add(anew, null);
+    for (const release of noted.slice(1, 2)) releases.confirm(release);
+
+    const due = [unsent, ...noted].map((release) => releases.isDue(release));
+    clock.now = 1_101;
+
+    expect(due).toEqual([true, false, false, false]);
+    expect(releases.isDue(unsent)).toBe(false);
   });
 
   it('are forgotten after 1.1 of their ttl', () => {
@@ -161,7 +164,7 @@ describe('a release that is asked for twice', () => {
     const [confirmed, refused] = [requestFor(), requestFor()];
     const [answered, elsewhere] = [requestFor(), requestFor()];
     releases.confirm(releases.add(confirmed, 'first', ignore));
-    releases.postpone(releases.add(refused, 'first', ignore));
+    releases.add(refused, 'first', ignore).sentOn = null;
     releases.add(answered, 'first', ignore).onAnswer = null;
     releases.add(elsewhere, 'earlier', ignore);
 

@@ -82,7 +82,7 @@ export class SimulatedNode implements LockNode {
     const isListening = this.#isListening(request);
     this.#send({ kind: 'release', request, isListening }, (reply) => {
       if (reply.vote === 'done') this.#pending.confirm(release);
-      else this.#pending.postpone(release);
+      else release.sentOn = null;
       release.onAnswer?.(reply as ReleaseAnswer);
     });
   }
