@@ -176,9 +176,9 @@ export class Redlock {
   ): Promise<Lock> {
     const resources = normalizeResources(input);
     const options = resolveAcquire(this.options, kind, ttl, given);
-    this.#custody.assertOpen(resources);
     const acquisition = new Acquisition(this.#context, resources, options);
     try {
+      this.#custody.assertOpen(resources);
       const holding = await acquisition.run();
       const { waiter } = acquisition;
       const lock = this.#custody.take(holding, waiter, options, kind === 'using');

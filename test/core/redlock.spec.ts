@@ -563,7 +563,7 @@ describe('many processes under random faults', () => {
 
 describe('a Redlock that is closed', () => {
   it('refuses new calls at once, and says that it is shutting down', async () => {
-    const { redlock, node, rejection, until } = setScene();
+    const { observer, redlock, node, rejection, until } = setScene();
     await until(redlock.close());
 
     const errors = [
@@ -582,6 +582,7 @@ describe('a Redlock that is closed', () => {
       });
     }
     expect(node(0).calls).toEqual([]);
+    expect(observer.refused.mock.calls).toEqual(errors.map((error) => [['r'], error, 0, 0]));
     expect(redlock.status().isClosed).toBe(true);
   });
 });
