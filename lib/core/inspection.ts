@@ -6,11 +6,12 @@ import type { Milliseconds } from './units.js';
 /** What one node knows of a resource. */
 export interface NodeResourceState {
   readonly node: string;
-  /** `unknown`: the node did not answer; `message` says why. */
+  /** `unknown`: the node did not answer. */
   readonly state: 'free' | 'held' | 'unknown';
   readonly ownerId: string | null;
   /** What is left of the ttl on that node, in ms; 0 where it is free or unknown. */
   readonly remaining: Milliseconds;
+  /** Why it did not answer, or would refuse to lock the resource; empty where neither is so. */
   readonly message: string;
 }
 
@@ -66,9 +67,9 @@ function describeNode(node: string, answer: InspectAnswer | null | undefined): N
     const message = answer?.message ?? 'no answer in time';
     return { node, state: 'unknown', ownerId: null, remaining: 0, message };
   }
-  const { ownerId, remaining } = answer;
+  const { ownerId, remaining, refusal } = answer;
   const state = ownerId === null ? 'free' : 'held';
-  return { node, state, ownerId, remaining: Math.max(0, remaining), message: '' };
+  return { node, state, ownerId, remaining: Math.max(0, remaining), message: refusal };
 }
 
 // The owner that a quorum of nodes names, and for how long that many of them will.

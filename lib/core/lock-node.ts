@@ -65,12 +65,12 @@ export type Vote = AcquireAnswer['vote'];
 /**
  * What one node says to an extension.
  * - `granted`: every key was still this owner's, lives at least `ttl` from now, and counts.
- * - `quarantined`: the same, but the node's votes do not count yet.
+ * - `quarantined`: the same, but the node's votes do not count for `remaining` ms.
  * - `revoked`: a key was missing (and was created again where nobody holds it), or is another's.
  */
 export type ExtendAnswer =
   | { readonly vote: 'granted' }
-  | { readonly vote: 'quarantined' }
+  | { readonly vote: 'quarantined'; readonly remaining: Milliseconds }
   | { readonly vote: 'revoked' }
   | FailedAnswer;
 
@@ -97,9 +97,17 @@ export interface WakeListener {
   onWake(listeners: number): void;
 }
 
-/** Who holds a resource on one node; `ownerId` is null where nobody does. */
+/**
+ * Who holds a resource on one node; `ownerId` is null where nobody does. `refusal` is why it would
+ * not be locked now, as by a server without memory; empty where it would, or nobody knows.
+ */
 export type InspectAnswer =
-  | { readonly vote: 'found'; readonly ownerId: string | null; readonly remaining: Milliseconds }
+  | {
+      readonly vote: 'found';
+      readonly ownerId: string | null;
+      readonly remaining: Milliseconds;
+      readonly refusal: string;
+    }
   | FailedAnswer;
 
 /** An operation that did not work, or of which nobody knows whether it did. */
@@ -122,7 +130,7 @@ export interface NodeStatus {
   readonly quarantineRemaining: Milliseconds;
   /** Node clock minus own wall clock in ms, as last heard; null before the first answer. */
   readonly clockOffset: Milliseconds | null;
-  /** What is wrong with the node's configuration, one sentence each. */
+  /** What is wrong with it, one sentence each: its configuration, or that it refuses locks. */
   readonly findings: readonly string[];
 }
 
@@ -146,7 +154,10 @@ export interface LockNode {
    * delivered is kept until 1.1 times its ttl has passed. Calls back as {@link acquire} does.
    */
   release(request: ReleaseRequest, onAnswer: (answer: ReleaseAnswer) => void): void;
-  /** Asks who holds `resource`, and changes nothing. Calls back as {@link acquire} does. */
+  /**
+   * Asks who holds `resource`, and whether it could be locked; locks nothing. Calls back as
+   * {@link acquire} does.
+   */
   inspect(world: World, resource: string, onAnswer: (answer: InspectAnswer) => void): void;
   /** Tells `listener` of releases of `resource` until the function that it gives is called. */
   listen(world: World, resource: string, listener: WakeListener): () => void;

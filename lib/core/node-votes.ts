@@ -23,9 +23,7 @@ function messageOf(answer: AcquireAnswer | ExtendAnswer): string {
         ? 'the fencing token is ahead of its clock'
         : 'it knows a higher fencing token';
     case 'quarantined':
-      return 'remaining' in answer
-        ? `restarted or lost its data; its votes count in ${answer.remaining} ms`
-        : 'restarted or lost its data';
+      return `restarted or lost its data; its votes count in ${answer.remaining} ms`;
     case 'failed':
       return answer.message;
   }

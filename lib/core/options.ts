@@ -183,7 +183,7 @@ const USING_OPTIONS: Readonly<Record<keyof UsingOptions | 'reentrant', true>> = 
 };
 
 /** The longest delay that a timer of Node takes. */
-const DELAY_MAX = 2_147_483_647;
+export const DELAY_MAX: Milliseconds = 2_147_483_647;
 
 /**
  * Checks the options of a {@link Redlock} over `nodeCount` nodes and fills in the defaults.

@@ -73,7 +73,7 @@ export class MemoryNode implements LockNode {
     const key = world.keyPrefix + resource;
     const ownerId = this.#owners.get(key, now) ?? null;
     const remaining = this.#owners.remaining(key, now) / 1_000;
-    inMicrotask(() => onAnswer({ vote: 'found', ownerId, remaining }));
+    inMicrotask(() => onAnswer({ vote: 'found', ownerId, remaining, refusal: '' }));
   }
 
   listen(world: World, resource: string, listener: WakeListener): () => void {

@@ -1,6 +1,7 @@
 import { inMicrotask, type Environment, type TimerHandle } from '../core/environment.js';
 import type { FailedAnswer, NodeStatus } from '../core/lock-node.js';
 import type { RedlockObserver } from '../core/observer.js';
+import { DELAY_MAX } from '../core/options.js';
 import type { Microseconds, Milliseconds } from '../core/units.js';
 import { unsentOutcome } from './redis-outcomes.js';
 
@@ -15,6 +16,9 @@ export class NodeHealth {
   #state: NodeStatus['state'] = 'connecting';
   #message = 'not connected yet';
   #findings: readonly string[] = [];
+  /** Another finding: that it refuses locks; and when it did so last. */
+  #refusal: string | null = null;
+  #refusedAt: Milliseconds = -Infinity;
   #clockOffset: Milliseconds | null = null;
   #quarantinedUntil: Milliseconds;
   #quarantineTimer: TimerHandle = null;
@@ -53,18 +57,36 @@ export class NodeHealth {
       state: this.#state,
       quarantineRemaining: Math.max(0, Math.ceil(remaining)),
       clockOffset: this.#clockOffset,
-      findings: this.#findings,
+      findings: this.#refusal === null ? this.#findings : [...this.#findings, this.#refusal],
     };
   }
 
+  /** Connected, and fit. Told of with what is found now and was not before. */
   up(findings: readonly string[]): void {
-    this.#change('up', findings.length === 0 ? 'Connected.' : findings.join(' '), findings);
+    const news = findings.filter((finding) => !this.#findings.includes(finding));
+    this.#change('up', ['Connected.', ...news].join(' '), findings, news.length > 0);
   }
 
   /** Something that is wrong with it showed in use. */
   found(finding: string): void {
-    if (this.#state !== 'up' || this.#findings.includes(finding)) return;
-    this.up([...this.#findings, finding]);
+    const isKnown = this.#findings.includes(finding) || this.#findings.length === FINDINGS_MAX;
+    if (this.#state !== 'up' || isKnown) return;
+    this.#change('up', finding, [...this.#findings, finding]);
+  }
+
+  /** It would not lock: a finding until it does. What comes and goes is told of once meanwhile. */
+  refused(reason: string): void {
+    this.#refusedAt = this.environment.now();
+    if (this.#state !== 'up' || this.#refusal !== null) return;
+    this.#refusal = `It refuses locks: ${reason.replace(/\.?$/, '.')}`;
+    this.#tell(this.#refusal, true);
+  }
+
+  /** It locks, or would. */
+  granted(): void {
+    if (this.#refusal === null || this.environment.now() - this.#refusedAt < REFUSAL_KEPT) return;
+    this.#refusal = null;
+    this.#tell('It grants locks again.', false);
   }
 
   /** Connected but silent: for how long it has been, and what it owes, is for the message. */
@@ -88,6 +110,7 @@ export class NodeHealth {
   /** Not connected, or not fit; what was found wrong stays known while it is away. */
   unavailable(reason: FailedAnswer): void {
     const { message } = reason;
+    this.#refusal = null;
     if (reason.isMisconfiguration) this.#change('refused', message, [message]);
     else this.#change('down', message, this.#state === 'refused' ? [] : this.#findings);
   }
@@ -98,7 +121,9 @@ export class NodeHealth {
   }
 
   /** The node's votes do not count for this long. */
-  quarantined(remaining: Milliseconds): void {
+  quarantined(told: Milliseconds): void {
+    // A server may say anything.
+    const remaining = Math.min(told, DELAY_MAX);
     // What is closed may hear the last answers yet.
     if (remaining <= 0 || this.#state === 'down') return;
     const now = this.environment.now();
@@ -130,7 +155,12 @@ export class NodeHealth {
     this.#quarantineTimer = this.environment.startTimer(remaining, onEnd, false);
   }
 
-  #change(state: NodeStatus['state'], message: string, findings: readonly string[]): void {
+  #change(
+    state: NodeStatus['state'],
+    message: string,
+    findings: readonly string[],
+    isTrouble = true,
+  ): void {
     // Another reason for being down is no news: each attempt to connect may fail in its own way.
     const isNews = state !== this.#state || findings.join() !== this.#findings.join();
     const isResumed = state === 'up' && this.#state === 'suspended';
@@ -139,7 +169,7 @@ export class NodeHealth {
     this.#message = message;
     this.#findings = findings;
     this.#onFirstOutcome();
-    if (isNews && !isFlapping) this.#tell(message, state !== 'up' || findings.length > 0);
+    if (isNews && !isFlapping) this.#tell(message, isTrouble);
   }
 
   // Not at once: whoever is told may ask for anything, and may throw. Neither is to come between
@@ -155,3 +185,9 @@ export class NodeHealth {
  * waited for has one with each call; one that stays silent is disconnected long before, and told.
  */
 const RETELL: Milliseconds = 60_000;
+
+/** A server may name another reason each time. */
+const FINDINGS_MAX = 16;
+
+/** For how long one that refused a lock has to grant before that is believed. */
+const REFUSAL_KEPT: Milliseconds = 10_000;

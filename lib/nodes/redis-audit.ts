@@ -1,6 +1,7 @@
 // What is checked of a server when it is connected. Source: PROTOCOL.md section 11.
 import type { World } from '../core/lock-node.js';
 import type { Milliseconds } from '../core/units.js';
+import { printable } from './redis-outcomes.js';
 
 /** A server's clock against ours, and by how much the measurement may be wrong. */
 export interface ClockReading {
@@ -94,7 +95,7 @@ export class LastServer {
 
 /** Reads the reply of INFO; null (denied) leaves everything unknown. */
 export function factsOf(info: string | null): ServerFacts {
-  const lines = (info ?? '').split('\r\n').map((line) => line.split(':', 2));
+  const lines = (info ?? '').split('\r\n').map((line) => printable(line).split(':', 2));
   const fields = new Map(lines.map(([field = '', value = '']) => [field, value]));
   return {
     role: fields.get('role'),

@@ -13,7 +13,7 @@ import {
   type NodePeers,
 } from './redis-audit.js';
 import type { SendCommand } from './redis-batch.js';
-import { encodeCommand } from './redis-command.js';
+import { encodeCommand, type EncodedCommand } from './redis-command.js';
 import { RedisConnection, type ConnectionListener } from './redis-connection.js';
 import { isReadOnly, lostOutcome, unsentOutcome } from './redis-outcomes.js';
 import { readCertified, type Certified } from './redis-replies.js';
@@ -74,6 +74,15 @@ export class RedisLink implements ConnectionListener {
     this.#timer ??= this.#startWatch();
   };
 
+  /** Asks for the certificate again: of a node that was emptied meanwhile the quarantine begins. */
+  certify(connection: RedisConnection): void {
+    const { health } = this.#settings;
+    this.send(connection, this.#certification(), (failure, reply) => {
+      const certified = failure === null ? readCertified(reply) : null;
+      if (certified !== null) health.quarantined(certified.quarantineRemaining);
+    });
+  }
+
   /** Sends what was written before, waits `limit` ms for its answers, and ends for good. */
   async close(limit: Milliseconds): Promise<void> {
     const { environment, health } = this.#settings;
@@ -95,17 +104,12 @@ export class RedisLink implements ConnectionListener {
 
   /** @internal Called by the connection. */
   ready(connection: RedisConnection): void {
-    const { environment, peers, target, world, isPersistent } = this.#settings;
+    const { environment, target, world, isPersistent } = this.#settings;
     const askedAt = environment.now();
     let certified: Certified | null = null;
     let clock: ClockReading = { offset: 0, error: Infinity };
     // First and alone: the node's quarantine begins when it is seen, not when it is asked to vote.
-    const { acquire, extend, release, batch, certify } = scriptsOf(world, isPersistent);
-    const certification = encodeCommand('eval', [
-      certify.text,
-      ...certifyArguments(world, peers.nodeCount),
-    ]);
-    connection.call(certification, (failure, reply) => {
+    connection.call(this.#certification(), (failure, reply) => {
       certified = failure === null ? readCertified(reply) : null;
       if (certified === null) {
         connection.end(failure ?? lostOutcome(`${target.name} answered oddly`));
@@ -116,6 +120,7 @@ export class RedisLink implements ConnectionListener {
       clock = { offset, error };
     });
     // Where this is not allowed, NOSCRIPT is the answer to the first use.
+    const { acquire, extend, release, batch } = scriptsOf(world, isPersistent);
     for (const { text } of [acquire, extend, release, batch]) {
       connection.call(encodeCommand('script', ['load', text]), () => undefined);
     }
@@ -136,6 +141,13 @@ export class RedisLink implements ConnectionListener {
     if (health.isConnected) this.#lastServer.seen(environment.now());
     health.unavailable(reason);
     this.#timer = environment.startTimer(this.#reconnectDelay.next(), this.#connect, false);
+  }
+
+  // With its text: it is too rare to be kept by the server.
+  #certification(): EncodedCommand {
+    const { isPersistent, peers, world } = this.#settings;
+    const { text } = scriptsOf(world, isPersistent).certify;
+    return encodeCommand('eval', [text, ...certifyArguments(world, peers.nodeCount)]);
   }
 
   // In the async context of the start, as the watch is: a connection outlives the call whose

@@ -12,6 +12,7 @@ import type {
   WakeListener,
   World,
 } from '../core/lock-node.js';
+import { mayHoldKeys } from '../core/node-votes.js';
 import type { RedlockObserver } from '../core/observer.js';
 import { nodeTimeoutOf, type ResolvedOptions } from '../core/options.js';
 import type { Milliseconds } from '../core/units.js';
@@ -21,6 +22,7 @@ import type { RedisConnection } from './redis-connection.js';
 import { RedisBatch } from './redis-batch.js';
 import { encodeCommand } from './redis-command.js';
 import { RedisLink } from './redis-link.js';
+import { isReadOnly, isRefusal } from './redis-outcomes.js';
 import { RedisReleases } from './redis-releases.js';
 import { readAcquired, readExtended, readInspected, readOnce } from './redis-replies.js';
 import { commonWakeChannel, inspectArguments, wakeChannel } from './redis-script-arguments.js';
@@ -121,10 +123,14 @@ export class RedisNode implements LockNode {
     }
     // In the order of the calls; with its text: it is too rare to be kept by the server.
     this.#batch.flush();
+    this.#link.certify(connection);
     const args = [INSPECT, ...inspectArguments(world, resource)];
-    this.#link.send(connection, encodeCommand('eval', args), (failure, reply) =>
-      onAnswer(failure ?? readInspected(reply)),
-    );
+    this.#link.send(connection, encodeCommand('eval', args), (failure, reply) => {
+      const answer = failure ?? readInspected(reply);
+      if (answer.vote === 'found') this.#heardOfWrite(answer);
+      else if (isReadOnly(answer)) connection.end(answer);
+      onAnswer(answer);
+    });
   }
 
   listen(world: World, resource: string, listener: WakeListener): () => void {
@@ -160,7 +166,7 @@ export class RedisNode implements LockNode {
   #askForOwner<Answer>(
     name: 'acquire' | 'extend',
     request: OwnerRequest,
-    read: (reply: unknown) => Answer | FailedAnswer,
+    read: (failure: FailedAnswer | null, reply: unknown) => Answer | FailedAnswer,
     onAnswer: (answer: Answer | FailedAnswer) => void,
   ): void {
     const connection = this.#usable();
@@ -173,7 +179,8 @@ export class RedisNode implements LockNode {
     }
   }
 
-  readonly #readAcquired = (reply: unknown): AcquireAnswer => {
+  readonly #readAcquired = (failure: FailedAnswer | null, reply: unknown): AcquireAnswer => {
+    if (failure !== null) return this.#heardOfFailure(failure);
     const answer = this.#readNews(reply);
     if (answer.vote !== 'failed') this.#releases.onVote();
     return answer;
@@ -183,10 +190,28 @@ export class RedisNode implements LockNode {
     const answer = readAcquired(reply);
     if ('nodeTime' in answer && answer.nodeTime > 0) this.#health.heard(answer.nodeTime);
     if (answer.vote === 'quarantined') this.#health.quarantined(answer.remaining);
+    if (mayHoldKeys(answer)) this.#health.granted();
     return answer;
   });
 
-  readonly #readExtended = readOnce(readExtended);
+  readonly #readExtended = (failure: FailedAnswer | null, reply: unknown): ExtendAnswer =>
+    failure === null ? this.#readKept(reply) : this.#heardOfFailure(failure);
+
+  readonly #readKept = readOnce((reply): ExtendAnswer => {
+    const answer = readExtended(reply);
+    if (answer.vote === 'quarantined') this.#health.quarantined(answer.remaining);
+    return answer;
+  });
+
+  #heardOfWrite({ ownerId, refusal }: Extract<InspectAnswer, { vote: 'found' }>): void {
+    if (refusal !== '') this.#health.refused(refusal);
+    else if (ownerId === null) this.#health.granted();
+  }
+
+  #heardOfFailure(failure: FailedAnswer): FailedAnswer {
+    if (isRefusal(failure)) this.#health.refused(failure.message);
+    return failure;
+  }
 
   #answerUnsent(onAnswer: (answer: FailedAnswer) => void): void {
     const { failure } = this.#health;
@@ -199,7 +224,7 @@ class OwnerOperation<Answer> {
   constructor(
     readonly name: 'acquire' | 'extend',
     readonly request: OwnerRequest,
-    readonly read: (reply: unknown) => Answer | FailedAnswer,
+    readonly read: (failure: FailedAnswer | null, reply: unknown) => Answer | FailedAnswer,
     readonly onAnswer: (answer: Answer | FailedAnswer) => void,
     readonly releases: RedisReleases,
   ) {}
@@ -209,6 +234,6 @@ class OwnerOperation<Answer> {
   }
 
   onReply(failure: FailedAnswer | null, reply: unknown): void {
-    this.onAnswer(failure ?? this.read(reply));
+    this.onAnswer(this.read(failure, reply));
   }
 }

@@ -2,7 +2,7 @@ import type { FailedAnswer } from '../core/lock-node.js';
 
 /** What a server's error reply means for a vote. Source: PROTOCOL.md section 11. */
 export function outcomeOfError(reply: string): FailedAnswer {
-  const message = reply.replace(WRAPPING, '').replace(PLACE, '');
+  const message = printable(reply.replace(WRAPPING, '').replace(PLACE, ''));
   const code =
     /^(ERR (unknown command|(invalid )?DB index)|[A-Z]+)(?= |$)/.exec(message)?.[0] ?? '';
   const isMisconfiguration = MISCONFIGURATIONS.has(code);
@@ -12,6 +12,11 @@ export function outcomeOfError(reply: string): FailedAnswer {
     isMisconfiguration: isMisconfiguration || DENIED.test(message),
     message,
   };
+}
+
+/** A server's words for logs and errors: one line, nothing that governs a terminal, not endless. */
+export function printable(words: string): string {
+  return words.slice(0, 500).replace(/\p{Cc}+/gu, ' ');
 }
 
 /** The connection ended after the command was written: nobody knows whether it ran. */
@@ -27,6 +32,12 @@ export function unsentOutcome(message: string, isMisconfiguration = false): Fail
 /** The server does not know the script's hash; nothing ran. */
 export function isUnknownScript(outcome: FailedAnswer): boolean {
   return outcome.message.startsWith('NOSCRIPT');
+}
+
+/** The server would not lock: no answer was lost, and the connection is not to end for it. */
+export function isRefusal(outcome: FailedAnswer): boolean {
+  if (isUnknownScript(outcome) || isReadOnly(outcome)) return false;
+  return outcome.isMisconfiguration || !outcome.mayHold;
 }
 
 /** The node has become a replica: this connection will never write again. */

@@ -7,6 +7,7 @@ import type {
   ReleaseAnswer,
 } from '../core/lock-node.js';
 import type { Microseconds, Milliseconds } from '../core/units.js';
+import { isReadOnly, outcomeOfError } from './redis-outcomes.js';
 
 /** What `certify` says. */
 export interface Certified {
@@ -26,7 +27,7 @@ export interface Certified {
 export function readCertified(reply: unknown): Certified | null {
   if (!Array.isArray(reply)) return null;
   const [nodeTime, quarantineRemaining, origin, rulesBefore] = reply as unknown[];
-  if (typeof nodeTime !== 'number' || typeof quarantineRemaining !== 'number') return null;
+  if (!isFigure(nodeTime) || !isFigure(quarantineRemaining)) return null;
   if (typeof rulesBefore !== 'string') return null;
   return { nodeTime, quarantineRemaining, isOriginKnown: origin === 1, rulesBefore };
 }
@@ -45,8 +46,9 @@ export function readAcquired(reply: unknown): AcquireAnswer {
 /** Reads what `extend` answered. */
 export function readExtended(reply: unknown): ExtendAnswer {
   if (isFigure(reply)) return { vote: 'granted' };
-  const [vote] = parts(reply);
-  return vote === 'quarantined' || vote === 'revoked' ? { vote } : oddReply(reply);
+  const [vote, , figure] = parts(reply);
+  if (vote === 'quarantined') return { vote, remaining: figure };
+  return vote === 'revoked' ? { vote } : oddReply(reply);
 }
 
 /** Reads what `release` answered. */
@@ -57,10 +59,13 @@ export function readReleased(reply: unknown): ReleaseAnswer {
 /** Reads what `inspect` answered. */
 export function readInspected(reply: unknown): InspectAnswer {
   if (!Array.isArray(reply)) return oddReply(reply);
-  const [ownerId, remaining] = reply as unknown[];
-  if (ownerId === null) return { vote: 'found', ownerId, remaining: 0 };
+  const [ownerId, remaining, error] = reply as unknown[];
+  if (typeof error !== 'string') return oddReply(reply);
+  const refusal = outcomeOfError(error);
+  if (isReadOnly(refusal)) return refusal;
+  if (ownerId === null) return { vote: 'found', ownerId, remaining: 0, refusal: refusal.message };
   if (typeof ownerId !== 'string' || typeof remaining !== 'number') return oddReply(reply);
-  return { vote: 'found', ownerId, remaining };
+  return { vote: 'found', ownerId, remaining, refusal: refusal.message };
 }
 
 /**
@@ -77,13 +82,15 @@ export function readOnce<Answer>(read: (reply: unknown) => Answer): (reply: unkn
 
 // A lock's script answers with a bare number where there is nothing else to say.
 function isFigure(reply: unknown): reply is number {
-  return typeof reply === 'number' && reply >= 0;
+  return Number.isSafeInteger(reply) && (reply as number) >= 0;
 }
 
+// What is no figure is no vote: a NaN among the tokens would make all that follow one.
 function parts(reply: unknown): readonly [string, number, number] {
   if (!Array.isArray(reply)) return ['', 0, 0];
-  const [vote, nodeTime, figure] = reply as unknown[];
-  return [String(vote), Number(nodeTime ?? 0), Number(figure ?? 0)];
+  const [vote, nodeTime = 0, figure = 0] = reply as unknown[];
+  if (!Number.isSafeInteger(nodeTime) || !Number.isSafeInteger(figure)) return ['', 0, 0];
+  return [String(vote), nodeTime as number, figure as number];
 }
 
 function oddReply(reply: unknown): FailedAnswer {

@@ -230,8 +230,14 @@ return {now, math.ceil(uncounted / 1000), replid and 1 or 0, exchangeRules()}`),
   };
 }
 
-/** Who holds a key, and for how many ms more. */
-export const INSPECT = `return {redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1])}`;
+/**
+ * Who holds a key, and for how many ms more; of one that nobody holds, why it would not be written,
+ * as far as a write can tell that has nothing to write over.
+ */
+export const INSPECT = `
+local holder = redis.call('GET', KEYS[1])
+local write = not holder and redis.pcall('SET', KEYS[1], '', 'XX', 'PX', 1)
+return {holder, redis.call('PTTL', KEYS[1]), type(write) == 'table' and write.err or ''}`;
 
 function script(text: string): RedisScript {
   return { text, sha: createHash('sha1').update(text).digest('hex') };

@@ -16,8 +16,8 @@ export interface RedlockHealthOptions {
   /** Name of the lock domain. @default the one without a name */
   readonly redlock?: string;
   /**
-   * Which resource the nodes are asked about. Nothing is locked and nothing is written; a Redis
-   * user has to be allowed to read its key. @default 'nestjs-locked:health'
+   * Which resource the nodes are asked about: whether it could be locked. It is not; a Redis user
+   * has to be allowed to use its key as that of a lock. @default 'nestjs-locked:health'
    */
   readonly resource?: string;
 }
@@ -27,13 +27,13 @@ export interface RedlockNodeHealth {
   readonly name: string;
   /** `silent`: said to be up, but it did not answer in time or not as expected. */
   readonly state: NodeStatus['state'] | 'silent';
-  /** Whether its votes count now: it answers, and is not in quarantine. */
+  /** Whether its votes count now: it answers, would lock, and is not in quarantine. */
   readonly isVoting: boolean;
-  /** When its votes will count again, ISO 8601 in UTC, as last heard; null when they do. */
+  /** When its votes will count again, ISO 8601 in UTC; null when it is not in quarantine. */
   readonly quarantinedUntil: string | null;
-  /** What is wrong with its configuration, one sentence each. */
+  /** What is wrong with it, one sentence each. */
   readonly findings: readonly string[];
-  /** Why it gave no answer; empty where it did. */
+  /** Why it gave no answer, or would not lock; empty where neither is so. */
   readonly message: string;
 }
 
@@ -111,7 +111,7 @@ function judgeNode(status: NodeStatus, answer: NodeResourceState | undefined): R
   return {
     name,
     state,
-    isVoting: state === 'up' && quarantineRemaining === 0,
+    isVoting: state === 'up' && quarantineRemaining === 0 && answer?.message === '',
     quarantinedUntil:
       quarantineRemaining === 0
         ? null

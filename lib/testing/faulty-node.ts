@@ -114,7 +114,7 @@ export class FaultyNode implements LockNode {
     const serve = (answer: typeof onAnswer): void => this.#node.extend(request, answer);
     this.#pass<ExtendAnswer>(fault, serve, (answer) => {
       const isWithheld = answer.vote === 'granted' && fault === 'quarantined';
-      onAnswer(isWithheld ? { vote: 'quarantined' } : answer);
+      onAnswer(isWithheld ? { vote: 'quarantined', remaining: 1_000 } : answer);
     });
   }
 

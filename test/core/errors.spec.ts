@@ -158,7 +158,6 @@ describe('the answer of a node', () => {
       'restarted or lost its data; its votes count in 70 ms',
       true,
     ],
-    [{ vote: 'quarantined' }, 'restarted or lost its data', true],
     [{ ...failed, mayHold: true }, 'LOADING', true],
     [{ ...failed, mayHold: false }, 'LOADING', false],
   ];

@@ -499,7 +499,7 @@ function looking(node: () => LockNode, requestFor: RequestFor): void {
   it('finds nobody at a free resource', async () => {
     const answer = await inspect(node(), worldOf(), 'r');
 
-    expect(answer).toEqual({ vote: 'found', ownerId: null, remaining: 0 });
+    expect(answer).toEqual({ vote: 'found', ownerId: null, remaining: 0, refusal: '' });
   });
 
   it('finds the owner and what is left of the ttl', async () => {

@@ -60,3 +60,72 @@ describe('a node that is suspended and resumes over and over', () => {
     expect(log.messages.slice(3)).toEqual(['It refuses releases.']);
   });
 });
+
+describe('a node that refuses locks', () => {
+  const REFUSAL = 'It refuses locks: OOM.';
+
+  it('is told of once, and has it among its findings, until it grants again', async () => {
+    for (let count = 0; count < 100; count += 1) {
+      health.refused('OOM');
+      await environment.advance(1_000);
+      health.granted();
+    }
+    const { findings } = health.status();
+    health.refused('NOREPLICAS');
+    await environment.advance(10_000);
+    health.granted();
+    await environment.settle();
+
+    expect(findings).toEqual([REFUSAL]);
+    expect(health.status().findings).toEqual([]);
+    expect(log.messages).toEqual(['Connected.', REFUSAL, 'It grants locks again.']);
+    expect(log.events.map(({ isTrouble }) => isTrouble)).toEqual([false, true, false]);
+  });
+
+  it('is another once it was lost', async () => {
+    health.refused('OOM');
+    health.unavailable(lostOutcome('connection closed'));
+    health.refused('OOM');
+    health.up([]);
+    await environment.settle();
+
+    expect(health.status().findings).toEqual([]);
+    expect(log.messages.slice(1)).toEqual([REFUSAL, 'connection closed', 'Connected.']);
+  });
+});
+
+describe('a node with findings', () => {
+  it('is told to be back, without what was told before', async () => {
+    health.unavailable(lostOutcome('first'));
+    health.up(['One.']);
+    health.unavailable(lostOutcome('second'));
+    health.up(['One.']);
+    health.unavailable(lostOutcome('third'));
+    health.up(['One.', 'Two.']);
+    await environment.settle();
+
+    const told = log.events.map(({ message, isTrouble }) => [message, isTrouble]);
+    expect(told.slice(1)).toEqual([
+      ['first', true],
+      ['Connected. One.', true],
+      ['second', true],
+      ['Connected.', false],
+      ['third', true],
+      ['Connected. Two.', true],
+    ]);
+  });
+
+  it('keeps so many that a server which words each anew does not fill the memory', () => {
+    for (let count = 0; count < 1_000; count += 1) health.found(`It refuses: ${count}.`);
+
+    expect(health.status().findings).toHaveLength(16);
+  });
+});
+
+describe('a quarantine beyond all measure', () => {
+  it('has an end that a timer and a date can tell', () => {
+    health.quarantined(Number.MAX_SAFE_INTEGER);
+
+    expect(health.status().quarantineRemaining).toBeLessThan(2 ** 31);
+  });
+});

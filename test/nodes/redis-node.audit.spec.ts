@@ -7,7 +7,7 @@ import type { LockNode } from '../../lib/core/lock-node.js';
 import type { RedlockOptions } from '../../lib/core/options.js';
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
-import { acquire, requestFor, worldOf } from '../support/node-harness.js';
+import { acquire, extend, inspect, requestFor, worldOf } from '../support/node-harness.js';
 import { replidOf } from '../support/server-info.js';
 import {
   expectNoUnhandledRejections,
@@ -202,7 +202,8 @@ describe('what an audit finds', () => {
     expect(findings?.join(' ')).toMatch(
       /allkeys-lru.*1 connected replica.*append-only file is off/,
     );
-    expect(told).toMatchObject([{ isTrouble: true, message: findings?.join(' ') }]);
+    const message = ['Connected.', ...(findings ?? [])].join(' ');
+    expect(told).toMatchObject([{ isTrouble: true, message }]);
     // What was found stays known while it is away.
     expect(log.events[1]?.status.findings).toEqual(findings);
   });
@@ -230,7 +231,7 @@ describe('what an audit finds', () => {
     expect(log.messages).toEqual([
       'Connected.',
       expect.anything(),
-      expect.stringMatching(/^It is another server .* up beside that one/),
+      expect.stringMatching(/^Connected. It is another server .* up beside that one/),
     ]);
   });
 
@@ -380,6 +381,25 @@ describe('a server that forgets (quarantine)', () => {
       { message: OVER, isTrouble: false },
     ]);
   });
+
+  it.each(['is asked who holds a lock', 'extends one'])(
+    'is quarantined after FLUSHALL as soon as it %s',
+    async (occasion) => {
+      const server = await startServer();
+      const { log, node } = await startNode(server.url, SHORT);
+      await log.until(({ message }) => message === OVER);
+      await server.client.flushall();
+
+      const asked = request();
+      if (occasion === 'extends one') {
+        // Creates its key anew, and finds it.
+        await extend(node, asked);
+        await extend(node, asked);
+      } else await inspect(node, asked.world, 'r');
+
+      expect(node.status().quarantineRemaining).toBeGreaterThan(0);
+    },
+  );
 
   it('is not said to count before the last quarantine is over', async () => {
     const server = await startServer();

@@ -61,6 +61,46 @@ describe('a server that refuses writes for a while', () => {
   });
 });
 
+describe('a server that refuses locks', () => {
+  it.each([
+    ['for want of memory', ['CONFIG', 'SET', 'maxmemory', '1'], /^OOM /],
+    ['for want of replicas', ['CONFIG', 'SET', 'min-replicas-to-write', '1'], /^NOREPLICAS /],
+    ['for want of a right', ['ACL', 'SETUSER', 'u', '-set'], /can't run|NOPERM|no permissions/i],
+  ])('%s says so in a finding, by an acquisition or by a question', async (_, order, reason) => {
+    const server = await startServer();
+    await server.client.call('ACL', ['SETUSER', 'u', 'on', '>p', '~*', '&*', '+@all']);
+    const url = `redis://u:p@127.0.0.1:${server.port}`;
+    const [asked, questioned] = [await startNode(url), await startNode(url)];
+    const [command = '', ...args] = order;
+    await server.client.call(command, args);
+
+    const [first, second] = [1, 2].map(() => acquire(asked.node, requestFor()));
+    const found = await inspect(questioned.node, worldOf(), 'r');
+
+    const finding = expect.stringMatching(/^It refuses locks: /);
+    expect([await first, await second]).toMatchObject([{ vote: 'failed' }, { vote: 'failed' }]);
+    expect(found).toMatchObject({ vote: 'found', ownerId: null });
+    expect(found).toHaveProperty('refusal', expect.stringMatching(reason));
+    for (const { log, node } of [asked, questioned]) {
+      expect(node.status()).toMatchObject({ state: 'up', findings: [finding] });
+      expect(log.messages.slice(1)).toEqual([finding]);
+    }
+  });
+
+  it('is not said of one whose answer was lost, or that has become a replica', async () => {
+    const server = await startServer();
+    const { log, node } = await startNode(server.url);
+    const other = await startServer();
+    await server.client.replicaof('127.0.0.1', other.port);
+
+    const found = await inspect(node, worldOf(), 'r');
+    await log.untilState('refused');
+
+    expect(found).toMatchObject({ vote: 'failed', message: expect.stringMatching(/^READONLY/) });
+    expect(log.messages.filter((message) => message.includes('refuses locks'))).toEqual([]);
+  });
+});
+
 describe('a server that refused a release', () => {
   /** Asks for the answer; gives it, and who asked. */
   function ask(node: LockNode, request: ReleaseRequest): [Promise<string>, WeakRef<object>] {

@@ -63,6 +63,13 @@ describe('an error reply (PROTOCOL section 11)', () => {
     }
   });
 
+  it('is one line without what governs a terminal, and not endless', () => {
+    const { message } = outcomeOfError(`OOM \u001b[2J\r\nnot\u009b ${'x'.repeat(1_000_000)}`);
+
+    expect(message).toMatch(/^OOM {2}\[2J not {2}x+$/);
+    expect(message.length).toBeLessThanOrEqual(500);
+  });
+
   it('from different places of scripts is the same', () => {
     const message = "ERR The user executing the script can't run this command or subcommand";
     const places = [

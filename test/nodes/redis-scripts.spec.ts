@@ -244,7 +244,7 @@ describe('quarantine (birth certificate)', () => {
     await bear(M);
     const after = await extend(asked);
 
-    expect([during, after]).toEqual([{ vote: 'quarantined' }, { vote: 'granted' }]);
+    expect([during, after]).toEqual([{ vote: 'quarantined', remaining: M }, { vote: 'granted' }]);
   });
 
   it('does not hide that an extension found a key gone', async () => {
@@ -338,27 +338,32 @@ describe('quarantine (birth certificate)', () => {
 });
 
 describe('an odd reply', () => {
-  it.each([null, 'OK', -1, [], ['what', 1], [null, null], [1, 2, 3]])(
-    'is a failure that may hold the key: %j',
-    (reply) => {
-      for (const read of [readAcquired, readExtended, readReleased]) {
-        expect(read(reply)).toMatchObject({
-          vote: 'failed',
-          mayHold: true,
-          isMisconfiguration: false,
-        });
-      }
-    },
-  );
+  it.each([
+    ...[null, 'OK', -1, 2 ** 60, [], ['what', 1], [null, null], [1, 2, 3]],
+    ...[
+      ['stale', 1, 'x'],
+      ['stale', 'x', 1],
+      ['taken', 1, 1.5],
+      ['quarantined', 1, 2 ** 60],
+    ],
+  ])('is a failure that may hold the key: %j', (reply) => {
+    for (const read of [readAcquired, readExtended, readReleased]) {
+      expect(read(reply)).toMatchObject({
+        vote: 'failed',
+        mayHold: true,
+        isMisconfiguration: false,
+      });
+    }
+  });
 
-  it.each([null, 'x', ['owner'], [7, 7], ['owner', '7']])(
+  it.each([null, 'x', ['owner'], [null, -2], [7, 7, ''], ['owner', '7', '']])(
     'does not pass for an owner: %j',
     (reply) => {
       expect(readInspected(reply)).toMatchObject({ vote: 'failed' });
     },
   );
 
-  it.each([null, 'x', ['1', 2, 1, ''], [1, '2', 1, ''], [1, 2, 1]])(
+  it.each([null, 'x', ['1', 2, 1, ''], [1, '2', 1, ''], [1, 2 ** 60, 1, ''], [1, 2, 1]])(
     'does not pass for a certificate: %j',
     (reply) => {
       expect(readCertified(reply)).toBeNull();

@@ -37,6 +37,9 @@ export interface ScriptMoment {
 /** A script refused at its first write. */
 export class OutOfMemory extends Error {}
 
+/** What a server says then. */
+const OUT_OF_MEMORY = "OOM command not allowed when used memory > 'maxmemory'.";
+
 interface Certificate {
   /** µs for which the votes do not count yet. */
   readonly uncounted: number;
@@ -68,7 +71,8 @@ export class ScriptModel {
     const isWhole = this.#extend(request, moment);
     this.#writeCertificate(world, certificate, moment);
     if (!isWhole) return { vote: 'revoked' };
-    return { vote: certificate.uncounted > 0 ? 'quarantined' : 'granted' };
+    if (certificate.uncounted === 0) return { vote: 'granted' };
+    return { vote: 'quarantined', remaining: Math.ceil(certificate.uncounted / 1_000) };
   }
 
   release(request: ReleaseRequest, isListening: boolean, moment: ScriptMoment): ReleaseAnswer {
@@ -97,8 +101,9 @@ export class ScriptModel {
 
   inspect(world: World, resource: string, moment: ScriptMoment): InspectAnswer {
     const ownerId = this.#get(lockKey(world, resource), moment);
-    if (ownerId === null) return { vote: 'found', ownerId: null, remaining: 0 };
-    return { vote: 'found', ownerId, remaining: this.#pttl(lockKey(world, resource), moment) };
+    const found = { vote: 'found', ownerId, remaining: 0, refusal: '' } as const;
+    if (ownerId === null) return { ...found, refusal: moment.isFull ? OUT_OF_MEMORY : '' };
+    return { ...found, remaining: this.#pttl(lockKey(world, resource), moment) };
   }
 
   /** The certificate step alone: for how many ms the votes do not count yet. */

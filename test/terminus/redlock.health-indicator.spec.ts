@@ -118,6 +118,19 @@ describe('RedlockHealthIndicator', () => {
     expect(health.nodes[1]?.message).not.toBe('');
   });
 
+  it('is down while a majority would refuse to lock, before any lock is asked for', async () => {
+    const servers = [...(await startServers(1)), ...(await startServers(2, ['--maxmemory', '1']))];
+    const indicator = await startIndicator(urlsOf(servers));
+
+    const health = await healthOf(indicator);
+
+    const full = { state: 'up', isVoting: false, message: expect.stringMatching(/^OOM /) };
+    const refusal = { findings: [expect.stringMatching(/^It refuses locks: OOM /)] };
+    expect(health).toMatchObject({ status: 'down', voting: 1 });
+    expect(health.nodes).toMatchObject([{ isVoting: true }, full, full]);
+    expect((await healthOf(indicator)).nodes.slice(1)).toMatchObject([refusal, refusal]);
+  });
+
   it('is degraded by one node that is suspended, and down with another that is down', async () => {
     const { indicator, nodes } = await startInFakeTime();
     const suspended = { state: 'suspended', isVoting: false, message: 'no answer in time' };
