@@ -1,6 +1,7 @@
 // What is so at the moment of a collection, read from `status()`: nothing is counted in between.
 import { ValueType, type BatchObservableResult, type Meter } from '@opentelemetry/api';
 
+import { inMicrotask } from '../core/environment.js';
 import type { NodeStatus } from '../core/lock-node.js';
 import type { RedlockStatus } from '../core/redlock.js';
 import type { LockRuntime } from '../nest/redlock.module.js';
@@ -23,18 +24,24 @@ const states: readonly ObservedState[] = [
   'refused',
 ];
 
-/** Observes the domains at each collection, until the function that it returns is called. */
+/**
+ * Observes the domains at each collection, until the function that it returns is called, and then
+ * once: an SDK tells the last figures again and again, and those are to be what a shutdown leaves.
+ */
 export function observeStatus(meter: Meter, domains: readonly ObservedDomain[]): () => void {
   const gauges = createGauges(meter);
+  const observables = Object.values(gauges);
+  let isOver = false;
   const observe = (result: BatchObservableResult): void => {
     for (const { name, runtime } of domains) {
       observeDomain(result, gauges, name, runtime.redlock.status());
     }
+    // Not at once: the SDK goes over its list of callbacks.
+    if (isOver) inMicrotask(() => meter.removeBatchObservableCallback(observe, observables));
   };
-  const observables = Object.values(gauges);
   meter.addBatchObservableCallback(observe, observables);
   return () => {
-    meter.removeBatchObservableCallback(observe, observables);
+    isOver = true;
   };
 }
 

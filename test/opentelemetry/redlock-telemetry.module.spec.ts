@@ -494,6 +494,7 @@ describe('RedlockTelemetryModule', () => {
     await started.passed;
 
     const during = isHeard();
+    const heldDuring = await points('nestjs_locked.held');
     const closed = module.close();
     setImmediate(() => gate.open());
     await Promise.all([work, closed]);
@@ -504,7 +505,8 @@ describe('RedlockTelemetryModule', () => {
     expect(holds.map(({ attributes }) => attributes['nestjs_locked.outcome'])).toEqual([
       'released',
     ]);
-    expect(await points('nestjs_locked.held')).toEqual([]);
+    expect(heldDuring).toMatchObject([{ value: 1 }]);
+    expect(await points('nestjs_locked.held')).toMatchObject([{ value: 0 }]);
   });
 
   it.each([
