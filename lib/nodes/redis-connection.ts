@@ -50,6 +50,7 @@ export class RedisConnection {
   readonly #unanswered: Unanswered[] = [];
   #owed = 0;
   #lastError: FailedAnswer | null = null;
+  #isReady = false;
   #hasEnded = false;
 
   /** `clock`: what {@link silentSince} is told by. */
@@ -60,6 +61,7 @@ export class RedisConnection {
     this.#listener = listener;
     client.on('error', (error: Error) => this.#onError(error));
     client.once('ready', () => {
+      this.#isReady = true;
       if (!this.#hasEnded) listener.ready(this);
     });
     client.once('end', () => this.#onEnd(lostOutcome('connection closed')));
@@ -131,7 +133,8 @@ export class RedisConnection {
     this.#lastError = failureOf(error);
     // An error reply here is one to the greeting: password, user or database were refused. With
     // some of them ioredis would go on, on database 0.
-    if (isReply(error)) this.end(this.#lastError);
+    // Later it may be an answer too many, and each may have gone to whom it did not answer.
+    if (isReply(error) || this.#isReady) this.end(this.#lastError);
   }
 }
 

@@ -79,7 +79,10 @@ describe('a server whose data is not to be had', () => {
 
     expect(answer).toMatchObject({ ...refused, message: expect.stringMatching(/^LOADING /) });
     expect(await acquire(node, requestFor())).toMatchObject({ vote: 'granted' });
-    expect(log.events.map(({ status }) => status.state)).toEqual(['up']);
+    expect(log.messages).toEqual([
+      'Connected.',
+      expect.stringMatching(/^It refuses locks: LOADING /),
+    ]);
   });
 });
 

@@ -186,6 +186,20 @@ describe('a server that refused many releases', () => {
   });
 });
 
+describe('a server that answers what was not asked', () => {
+  it('is disconnected: other answers may have gone to the wrong commands', async () => {
+    const proxy = await startProxy(await startServer());
+    const { log, node } = await startNode(proxy.url, IMPATIENT);
+
+    proxy.inject('+OK\r\n');
+    await log.untilState('down');
+    await log.untilState('up', log.events.length);
+
+    expect(proxy.connectionCount).toBe(2);
+    expect(await acquire(node, requestFor())).toMatchObject({ vote: 'granted' });
+  });
+});
+
 describe('a connection that breaks', () => {
   async function startBehindProxy() {
     const server = await startServer();

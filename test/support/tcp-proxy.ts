@@ -13,6 +13,8 @@ export interface TcpProxy {
   holdReplies(): void;
   /** Delivers what was held, and holds nothing any more. */
   pass(): void;
+  /** Tells all clients what the server did not say. */
+  inject(reply: string): void;
   /** Breaks all connections; what was held is lost. */
   cut(): void;
   /** Breaks all connections and refuses new ones. */
@@ -67,6 +69,9 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
     pass: () => {
       holding.requests = holding.replies = false;
       for (const socket of [...pairs].flat()) socket.resume();
+    },
+    inject: (reply) => {
+      for (const [client] of pairs) client.write(reply);
     },
     cut,
     close: async () => {
