@@ -19,6 +19,9 @@ export class Waiter {
   /** Whether its call has the lock: it keeps its place, so that nobody behind it tries in vain. */
   isHolding = false;
 
+  /** How many of its queues, in the order of its resources, it was found to head. */
+  headed = 0;
+
   /** Whether it was woken and has not gone on since: to be woken once more changes nothing. */
   isWoken = false;
 

@@ -276,8 +276,14 @@ export class WaitingRoom {
     return heads;
   }
 
+  // Goes on from the queue that stopped it the last time: who heads one does so until it leaves.
   #isFirst(waiter: Waiter): boolean {
-    return this.#linesOf(waiter).every(({ waiters }) => waiters[0] === waiter);
+    let next = waiter.resources[waiter.headed];
+    while (next !== undefined && this.#lines.get(next)?.waiters[0] === waiter) {
+      waiter.headed += 1;
+      next = waiter.resources[waiter.headed];
+    }
+    return next === undefined;
   }
 
   #linesOf({ resources }: Waiter): Line[] {

@@ -205,15 +205,19 @@ describe('a waiter', () => {
     expect(isThirdWoken?.()).toBe(false);
   });
 
-  it('is woken once it heads all its queues, not before', async () => {
+  it.each([
+    ['a', 'b'],
+    ['b', 'a'],
+  ] as const)('is woken once it heads all its queues, %s and then %s', async (first, last) => {
     const { environment, waitingRoom, enter, watch } = setUp();
-    const [a, b, both] = [enter('a'), enter('b'), enter('a', 'b')];
+    const before = { a: enter('a'), b: enter('b') };
+    const both = enter('a', 'b');
     const isOver = watch(both.pause(1_000));
 
-    waitingRoom.leave(a);
+    waitingRoom.leave(before[first]);
     await environment.settle();
     const isOverHalfway = isOver();
-    waitingRoom.leave(b);
+    waitingRoom.leave(before[last]);
     await environment.settle();
 
     expect(isOverHalfway).toBe(false);
@@ -537,6 +541,30 @@ describe('a process that waits for others', () => {
     await environment.settle();
 
     expect(performance.now() - startedAt).toBeLessThan(100);
+    expect(isAwake()).toBe(true);
+  });
+
+  it('hears of 3,000 releases behind another without stopping the process for 100 ms', async () => {
+    const { environment, nodes, waitingRoom, enter, hold, watch } = setUp();
+    const resources = Array.from({ length: 3_000 }, (_, index) => `sku:${index}`);
+    const holder = hold('order:1');
+    const first = enter(...resources);
+    waitingRoom.listen(first);
+    const behind = enter(...resources, 'order:1');
+    await environment.settle();
+    waitingRoom.leave(first);
+    const isAwake = watch(behind.pause(1_000));
+    for (const node of nodes) for (const resource of resources) node.forgeWakeUp(resource);
+    const startedAt = performance.now();
+
+    await environment.settle();
+    const stoppedFor = performance.now() - startedAt;
+    const isAwakeBefore = isAwake();
+    waitingRoom.leave(holder);
+    await environment.settle();
+
+    expect(stoppedFor).toBeLessThan(100);
+    expect(isAwakeBefore).toBe(false);
     expect(isAwake()).toBe(true);
   });
 
