@@ -166,8 +166,9 @@ export class MemoryNode implements LockNode {
   }
 
   #lowestRefused(world: World, keys: readonly string[], now: Microseconds): Microseconds {
-    const recorded = keys.map((key) => this.#fences.get(key, now) ?? 0);
-    return Math.max(now - world.clockSkewMax * 1_000, ...recorded);
+    let lowest = now - world.clockSkewMax * 1_000;
+    for (const key of keys) lowest = Math.max(lowest, this.#fences.get(key, now) ?? 0);
+    return lowest;
   }
 
   #record(world: World, keys: readonly string[], token: Microseconds, now: Microseconds): void {

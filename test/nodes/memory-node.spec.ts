@@ -95,6 +95,15 @@ describe('MemoryNode', () => {
     expect(one.vote).toBe('granted');
   });
 
+  it('takes a request for more keys than a function takes arguments', async () => {
+    const { clocks, node } = start();
+    const resources = Array.from({ length: 200_000 }, (_, index) => `r${index}`);
+
+    const answer = await acquire(node, requestFor({ resources, token: clocks.wall * 1_000 }));
+
+    expect(answer.vote).toBe('granted');
+  });
+
   it('remembers the token of a lock that expired without a release', async () => {
     const { clocks, node } = start();
     const first = requestFor({ token: clocks.wall * 1_000, ttl: 100 });
