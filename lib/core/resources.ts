@@ -7,19 +7,32 @@ const RESERVED_PREFIX = 'redlock:';
  */
 const LENGTH_MAX = 512;
 
+/**
+ * The most names in one lock, doubles counted. Room for a large order; while a node's script goes
+ * through them it serves nobody else, so that what comes from a request must not be thousands.
+ */
+const COUNT_MAX = 1_000;
+
 const FORM = 'a non-empty string or an array of them';
 
 /**
  * Checks the names of what is to be locked and puts them into the one order that every process
  * uses: without doubles, sorted by code unit. `origin` names the source in errors.
  * @throws TypeError where there is no name, an empty one, or something else than strings.
- * @throws RangeError where a name begins with `redlock:`, has more than 512 UTF-16 code units, or
- *   holds half of a surrogate pair: all of those would be the same key.
+ * @throws RangeError where there are more than 1,000 names, or one begins with `redlock:`, has
+ *   more than 512 UTF-16 code units, or holds half of a surrogate pair: all of those would be the
+ *   same key.
  */
 export function normalizeResources(input: unknown, origin = 'resources'): readonly string[] {
   if (!Array.isArray(input)) return [checkResource(input, origin, FORM)];
   if (input.length === 0) {
     throw new TypeError(`Expected ${origin} to name at least one resource, got an empty array`);
+  }
+  if (input.length > COUNT_MAX) {
+    throw new RangeError(
+      `Expected ${origin} to name at most ${COUNT_MAX} resources, got ${input.length}; ` +
+        'lock one that stands for all of them',
+    );
   }
   // Not `map`, which passes over the holes of a sparse array.
   const resources = Array.from(input, (name) => checkResource(name, origin, FORM));

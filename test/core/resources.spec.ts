@@ -14,6 +14,12 @@ describe('the names of resources', () => {
     }
   });
 
+  it('may be 1,000 in one call', () => {
+    const names = Array.from({ length: 1_000 }, (_, index) => `sku:${index}`);
+
+    expect(normalizeResources(names)).toHaveLength(1_000);
+  });
+
   it('may be one string', () => {
     expect(normalizeResources('sku:1')).toEqual(['sku:1']);
   });
@@ -76,6 +82,25 @@ describe('a bad resource', () => {
       expect(error).toBeInstanceOf(expected.constructor);
     }
     expect(body).not.toHaveBeenCalled();
+    expect(node(0).calls).toEqual([]);
+  });
+
+  it.each([
+    ['another each time', (_: unknown, index: number) => `sku:${index}`],
+    ['the same each time', () => 'sku:1'],
+  ])('is the 1,001st of one call, %s, and nothing runs', async (_, name) => {
+    const { redlock, node, rejection } = setScene();
+    const resources = Array.from({ length: 1_001 }, name);
+
+    const error = await rejection(redlock.acquire(resources));
+
+    expect(error).toEqual(
+      new RangeError(
+        'Expected resources to name at most 1000 resources, got 1001; ' +
+          'lock one that stands for all of them',
+      ),
+    );
+    expect(error).toBeInstanceOf(RangeError);
     expect(node(0).calls).toEqual([]);
   });
 
