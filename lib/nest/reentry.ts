@@ -34,15 +34,14 @@ export interface Caller {
 export function findJoinable(caller: Caller, input: unknown): Lock | null {
   if (isContextEmpty()) return null;
   const resources = normalizeResources(input);
+  const wanted = new Set(resources);
+  const isWanted = (resource: string): boolean => wanted.has(resource);
   const overlapping = [...contextLocks()].filter(
-    ({ domain, lock }) =>
-      domain === caller.domain &&
-      lock.isValid &&
-      resources.some((resource) => lock.resources.includes(resource)),
+    ({ domain, lock }) => domain === caller.domain && lock.isValid && lock.resources.some(isWanted),
   );
   if (overlapping.length === 0) return null;
-  const covering = overlapping.find(({ lock }) =>
-    resources.every((resource) => lock.resources.includes(resource)),
+  const covering = overlapping.find(
+    ({ lock }) => lock.resources.filter(isWanted).length === wanted.size,
   );
   if (covering !== undefined && caller.isReentrant) return joinedView(covering.lock);
   throw reentryError(caller, resources, overlapping, covering !== undefined);
