@@ -6,7 +6,7 @@ import { inspectResource } from './inspection.js';
 import { silentObserver } from './observer.js';
 import { resolveAcquire, resolveOptions } from './options.js';
 import { majorityOf } from './quorum.js';
-import { checkResource, describe, normalizeResources } from './resources.js';
+import { checkKeys, checkResource, describe, normalizeResources } from './resources.js';
 import { TokenSource } from './fencing.js';
 import { Custody } from './custody.js';
 import { WaitingRoom } from './waiting.js';
@@ -144,7 +144,9 @@ export class Redlock {
    * @throws TypeError, RangeError for a bad name.
    */
   async inspect(resource: string): Promise<ResourceState> {
-    return inspectResource(this.#context, checkResource(resource, 'resource'));
+    const name = checkResource(resource, 'resource');
+    checkKeys([name], this.options.world.keyPrefix, 'resource');
+    return inspectResource(this.#context, name);
   }
 
   /** How things are, as last heard; asks no node. */
@@ -175,6 +177,7 @@ export class Redlock {
     given: UsingOptions,
   ): Promise<Lock> {
     const resources = normalizeResources(input);
+    checkKeys(resources, this.options.world.keyPrefix, 'resources');
     const options = resolveAcquire(this.options, kind, ttl, given);
     const acquisition = new Acquisition(this.#context, resources, options);
     try {

@@ -2,6 +2,12 @@
 const RESERVED_PREFIX = 'redlock:';
 
 /**
+ * How the keys of the protocol end. Another world on the same nodes may have any prefix, and what
+ * is before these may be part of a resource's name here.
+ */
+const PROTOCOL_KEY = /redlock:(node|rules|fences:(even|odd))$/;
+
+/**
  * The longest name of a resource, in UTF-16 code units. Room for a URL or a few joined ids; every
  * acquisition sends it to every node, so that what comes from a request must not be megabytes.
  */
@@ -65,6 +71,19 @@ export function checkResource(name: unknown, origin: string, form = 'a non-empty
     );
   }
   return name;
+}
+
+/**
+ * Checks that no name makes a key of the protocol, in whatever world on the same nodes; `origin`
+ * names their source in errors.
+ * @throws RangeError where a name, behind the prefix, ends as such a key does.
+ */
+export function checkKeys(resources: readonly string[], keyPrefix: string, origin: string): void {
+  if (!resources.some((resource) => PROTOCOL_KEY.test(keyPrefix + resource))) return;
+  throw new RangeError(
+    `Expected ${origin}, behind the keyPrefix, not to end with "redlock:node", "redlock:rules", ` +
+      '"redlock:fences:even" or "redlock:fences:odd", which the protocol keeps for itself',
+  );
 }
 
 /** A value as an error message shows it: short, and without running the value's own code. */

@@ -104,6 +104,46 @@ describe('a bad resource', () => {
     expect(node(0).calls).toEqual([]);
   });
 
+  it.each([
+    { keyPrefix: '', resource: 'app:redlock:node' },
+    { keyPrefix: '', resource: 'app:redlock:rules' },
+    { keyPrefix: 'app:', resource: 'other:redlock:fences:even' },
+    { keyPrefix: 'app', resource: ':redlock:fences:odd' },
+    { keyPrefix: 'red', resource: 'lock:node' },
+    { keyPrefix: 'app:redlock:fences:', resource: 'even' },
+  ])('is a key of the protocol in another world: "$keyPrefix" and "$resource"', async (given) => {
+    const { keyPrefix, resource } = given;
+    const { redlock, node, rejection } = setScene({ options: { keyPrefix } });
+
+    const errors = [
+      await rejection(redlock.acquire(['a', resource])),
+      await rejection(redlock.tryAcquire(resource)),
+      await rejection(redlock.using(resource, () => undefined)),
+      await rejection(redlock.inspect(resource)),
+    ];
+
+    for (const error of errors) {
+      expect(error).toBeInstanceOf(RangeError);
+      expect(String(error)).toMatch(/Expected resources?, behind the keyPrefix, not to end with/);
+      // It may come from a request.
+      expect(String(error)).not.toContain('other:');
+    }
+    expect(node(0).calls).toEqual([]);
+  });
+
+  it.each([
+    { keyPrefix: 'app:', resource: 'node' },
+    { keyPrefix: 'app:redlock:', resource: 'nodes' },
+    { keyPrefix: '', resource: 'app:redlock:node:1' },
+  ])('is not what only looks like one: "$keyPrefix" and "$resource"', async (given) => {
+    const { redlock, until } = setScene({ options: { keyPrefix: given.keyPrefix } });
+
+    const lock = await until(redlock.acquire(given.resource));
+
+    expect(lock.resources).toEqual([given.resource]);
+    await until(lock.release());
+  });
+
   it('is named by where it came from', () => {
     expect(() => normalizeResources('', 'what @Locked on Stock.reserve returned')).toThrow(
       new TypeError(
