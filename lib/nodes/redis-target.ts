@@ -33,14 +33,15 @@ export function targetOfUrl(url: string, keyPrefix: string, origin: string): Red
 
 /**
  * Takes ioredis options. Those that could send a command twice or late are overruled.
- * @throws TypeError where they hold a `keyPrefix` that differs from ours.
+ * @throws TypeError where they hold a `keyPrefix` that differs from ours, or where they ask for TLS
+ *   and ioredis would not speak it.
  */
 export function targetOfOptions(
   options: RedisOptions,
   keyPrefix: string,
   origin: string,
 ): RedisTarget {
-  checkKeyPrefix(options, keyPrefix, origin);
+  checkOptions(options, keyPrefix, origin);
   return {
     ...addressOf(options),
     isUnverified: isUnverified(options),
@@ -51,14 +52,14 @@ export function targetOfOptions(
 /**
  * Takes the address and the options of an application's client, not its connection: that one may
  * queue and repeat commands. The client is left alone.
- * @throws TypeError where it has a `keyPrefix` that differs from ours.
+ * @throws TypeError as {@link targetOfOptions}.
  */
 export function targetOfClient(
   client: RedisClient,
   keyPrefix: string,
   origin: string,
 ): RedisTarget {
-  checkKeyPrefix(client.options, keyPrefix, origin);
+  checkOptions(client.options, keyPrefix, origin);
   return {
     ...addressOf(client.options),
     isUnverified: isUnverified(client.options),
@@ -145,6 +146,11 @@ function decoded(part: string, origin: string): string {
   }
 }
 
+function checkOptions(options: RedisOptions, keyPrefix: string, origin: string): void {
+  checkKeyPrefix(options, keyPrefix, origin);
+  checkSentinelTls(options, origin);
+}
+
 // Two prefixes would be put before the keys, or one silently left away: both make another world.
 function checkKeyPrefix(options: RedisOptions, keyPrefix: string, origin: string): void {
   const own = options.keyPrefix ?? '';
@@ -156,12 +162,21 @@ function checkKeyPrefix(options: RedisOptions, keyPrefix: string, origin: string
   );
 }
 
-function isUnverified({ tls }: RedisOptions): boolean {
-  return tls?.rejectUnauthorized === false;
+// Behind Sentinel ioredis goes by `tls` only where it is told so a second time.
+function checkSentinelTls(options: RedisOptions, origin: string): void {
+  if (!options.sentinels || !options.tls || options.enableTLSForSentinelMode === true) return;
+  throw new TypeError(
+    `Expected ${origin} to have enableTLSForSentinelMode: true beside sentinels and tls; ` +
+      'else ioredis sends the password to the master in clear',
+  );
+}
+
+function isUnverified({ tls, sentinelTLS }: RedisOptions): boolean {
+  return [tls, sentinelTLS].some((each) => each?.rejectUnauthorized === false);
 }
 
 function addressOf(options: RedisOptions): { name: string; identity: string } {
-  const scheme = options.tls === undefined ? 'redis' : 'rediss';
+  const scheme = options.tls ? 'rediss' : 'redis';
   const db = options.db ?? 0;
   if (options.sentinels) {
     const hosts = options.sentinels.map(

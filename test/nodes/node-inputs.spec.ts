@@ -4,10 +4,11 @@ import { EventEmitter } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Cluster, Redis } from 'ioredis';
+import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import { resolveOptions, type RedlockOptions } from '../../lib/core/options.js';
 import { MemoryNode } from '../../lib/nodes/memory-node.js';
 import { createNodes, type NodeInput, type NodeSet } from '../../lib/nodes/node-inputs.js';
+import { targetOfOptions } from '../../lib/nodes/redis-target.js';
 import { afterTest } from '../support/after-test.js';
 import { acquire, release, requestFor, worldOf } from '../support/node-harness.js';
 import { startServer } from '../support/servers-of-test.js';
@@ -25,6 +26,11 @@ function nameOf(input: unknown): string | undefined {
 }
 
 const answer = (): void => {};
+
+/** A client that never connects. */
+function idleClient(options: RedisOptions): Redis {
+  return new Redis({ ...options, lazyConnect: true, replyMapping: 'legacy' });
+}
 
 /** What a client of node-redis has in common with one of ioredis. */
 const nodeRedisClient = {
@@ -47,6 +53,10 @@ describe('what a node may be named by', () => {
     [{ host: 'example.test', port: 7000, db: 2 }, 'redis://example.test:7000/2'],
     [{ port: 7000, password: 'secret', persistent: true }, 'redis://localhost:7000/0'],
     [{ host: 'example.test', tls: {} }, 'rediss://example.test:6379/0'],
+    // ioredis takes all of these for no TLS.
+    [{ host: 'example.test', tls: null }, 'redis://example.test:6379/0'],
+    [{ host: 'example.test', tls: false }, 'redis://example.test:6379/0'],
+    [{ host: 'example.test', tls: '' }, 'redis://example.test:6379/0'],
     [{ url: 'redis://u:secret@example.test', persistent: true }, 'redis://example.test:6379/0'],
     [{ path: '/tmp/none.sock' }, 'redis+unix:///tmp/none.sock/0'],
     [
@@ -54,6 +64,10 @@ describe('what a node may be named by', () => {
       'redis+sentinel://a:26379,b:1/main/0',
     ],
     [{ sentinels: [{ port: 1 }], name: 'main' }, 'redis+sentinel://localhost:1/main/0'],
+    [
+      { sentinels: [{ host: 'a' }], name: 'main', tls: {}, enableTLSForSentinelMode: true },
+      'rediss+sentinel://a:26379/main/0',
+    ],
   ])('%j is shown as %s', (input, name) => {
     expect(nameOf(input)).toBe(name);
   });
@@ -92,6 +106,18 @@ describe('what a node may be named by', () => {
       expect(String(error)).toMatch(/^TypeError: Expected .*nodes\[0\]/);
       expect(String(error)).not.toContain('secret');
     }
+  });
+
+  it.each([
+    ['options', (options: RedisOptions) => options],
+    ['a client', idleClient],
+  ])('is not %s for TLS behind Sentinel, where ioredis would speak none', (_, wrap) => {
+    const options = { sentinels: [{ host: 'a' }], name: 'main', password: 'secret', tls: {} };
+
+    const refused = (): unknown => create([wrap(options)]);
+
+    expect(refused).toThrow(TypeError);
+    expect(refused).toThrow(/nodes\[0\].*enableTLSForSentinelMode: true/);
   });
 
   it('names the scheme that it does not know', () => {
@@ -292,6 +318,17 @@ describe('a connection', () => {
 
     const finding = expect.stringMatching(/^Its certificate is not verified/);
     expect(await Promise.all(findings)).toEqual([[], [finding], [finding]]);
+  });
+
+  it('that verifies no certificate of a Sentinel is no better', () => {
+    const blind = { sentinelTLS: { rejectUnauthorized: false } };
+    const options = { sentinels: [{ host: 'a' }], name: 'main' };
+
+    const areUnverified = [{}, blind].map(
+      (added) => targetOfOptions({ ...options, ...added }, '', 'the node').isUnverified,
+    );
+
+    expect(areUnverified).toEqual([false, true]);
   });
 
   function temporaryDirectory(): string {
