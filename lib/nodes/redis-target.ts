@@ -33,8 +33,8 @@ export function targetOfUrl(url: string, keyPrefix: string, origin: string): Red
 
 /**
  * Takes ioredis options. Those that could send a command twice or late are overruled.
- * @throws TypeError where they hold a `keyPrefix` that differs from ours, or where they ask for TLS
- *   and ioredis would not speak it.
+ * @throws TypeError where they hold a `keyPrefix` that differs from ours, where they ask for TLS
+ *   and ioredis would not speak it, or where a host or path is a URL, which may hold a password.
  */
 export function targetOfOptions(
   options: RedisOptions,
@@ -149,6 +149,7 @@ function decoded(part: string, origin: string): string {
 function checkOptions(options: RedisOptions, keyPrefix: string, origin: string): void {
   checkKeyPrefix(options, keyPrefix, origin);
   checkSentinelTls(options, origin);
+  checkAddresses(options, origin);
 }
 
 // Two prefixes would be put before the keys, or one silently left away: both make another world.
@@ -159,6 +160,25 @@ function checkKeyPrefix(options: RedisOptions, keyPrefix: string, origin: string
     `Expected the keyPrefix of ${origin} to be empty or the same as the option keyPrefix ` +
       `(${JSON.stringify(keyPrefix)}), got ${JSON.stringify(own)}; ` +
       'name the prefix of the locks in the option keyPrefix',
+  );
+}
+
+// Addresses stand in the node's name, and with it in the status, errors and logs.
+function checkAddresses({ host, path, sentinels }: RedisOptions, origin: string): void {
+  checkAddress(host, /:\/\/|@/, `${origin}.host`);
+  // An @ may stand in the name of a file.
+  checkAddress(path, /:\/\//, `${origin}.path`);
+  for (const [index, sentinel] of sentinels?.entries() ?? []) {
+    checkAddress(sentinel.host, /:\/\/|@/, `${origin}.sentinels[${index}].host`);
+  }
+}
+
+function checkAddress(address: string | null | undefined, forbidden: RegExp, origin: string): void {
+  if (!forbidden.test(address ?? '')) return;
+  // Without the address: it may hold a password.
+  throw new TypeError(
+    `Expected ${origin} to be no URL and to hold neither user nor password; ` +
+      'give a URL as a string or as { url }, user and password as options of their own',
   );
 }
 

@@ -44,6 +44,14 @@ const nodeWithoutListen = {
   ...{ inspect: answer, status: answer },
 };
 
+const addressesWithPassword = [
+  { host: 'redis://u:secret@example.test:6379' },
+  { host: 'u:secret@example.test', port: 6379 },
+  { path: 'redis://u:secret@example.test' },
+  { sentinels: [{ host: 'a' }, { host: 'rediss://:secret@example.test' }], name: 'main' },
+  { sentinels: [{ host: ':secret@example.test' }], name: 'main' },
+];
+
 describe('what a node may be named by', () => {
   it.each([
     ['redis://localhost', 'redis://localhost:6379/0'],
@@ -59,6 +67,7 @@ describe('what a node may be named by', () => {
     [{ host: 'example.test', tls: '' }, 'redis://example.test:6379/0'],
     [{ url: 'redis://u:secret@example.test', persistent: true }, 'redis://example.test:6379/0'],
     [{ path: '/tmp/none.sock' }, 'redis+unix:///tmp/none.sock/0'],
+    [{ path: '/run/redis@main.sock' }, 'redis+unix:///run/redis@main.sock/0'],
     [
       { sentinels: [{ host: 'b', port: 1 }, { host: 'a' }], name: 'main' },
       'redis+sentinel://a:26379,b:1/main/0',
@@ -93,6 +102,7 @@ describe('what a node may be named by', () => {
     { client: 'nothing', host: 'example.test' },
     { url: 'redis://example.test', tls: {}, password: 'secret' },
     { host: 'example.test', persistent: 1 },
+    ...addressesWithPassword,
     { host: 'example.test', keyPrefix: 'own:', password: 'secret' },
     [],
     nodeRedisClient,
@@ -118,6 +128,14 @@ describe('what a node may be named by', () => {
 
     expect(refused).toThrow(TypeError);
     expect(refused).toThrow(/nodes\[0\].*enableTLSForSentinelMode: true/);
+  });
+
+  it.each(addressesWithPassword)('is no client with %j, which is not repeated', (options) => {
+    const refused = (): unknown => create([{ client: idleClient(options) }]);
+
+    expect(refused).toThrow(TypeError);
+    expect(refused).toThrow(/nodes\[0\].*give a URL as a string or as \{ url \}/);
+    expect(refused).not.toThrow(/secret/);
   });
 
   it('names the scheme that it does not know', () => {
