@@ -101,6 +101,7 @@ function describeModule(
       // too. Two runtimes would not know of each other, and one would not be shut down.
       useFactory: (registered: Registration, modules: ModulesContainer & Runtimes) => {
         assertRegisteredOnce(name, modules);
+        closeLast(name, modules);
         return (modules[runtime] ??= LockRuntime.start(name, registered));
       },
     },
@@ -187,13 +188,25 @@ export class LockRuntime implements BeforeApplicationShutdown, OnApplicationShut
 
 // Two registrations are two sets of nodes that exclude nobody from each other's locks.
 function assertRegisteredOnce(name: string, modules: ModulesContainer): void {
-  const token = registrationToken(name);
-  const count = [...modules.values()].filter(({ providers }) => providers.has(token)).length;
+  const count = registeringModules(name, modules).length;
   if (count <= 1) return;
   throw new RangeError(
     `Expected ${labelOf(name)} to be registered once in an application, got ${count} times: ` +
       `import it in the root module alone, or give each registration its own name`,
   );
+}
+
+// At start Nest calls hooks by falling distance of the modules from the root, and equals, such as
+// all global modules, in the order of their imports; at shutdown the other way round. Queue workers
+// stop in the same hook in which locks close, and until they have, jobs begin that want locks. At
+// start it makes no difference, as we have no hooks there.
+function closeLast(name: string, modules: ModulesContainer): void {
+  for (const module of registeringModules(name, modules)) module.distance = Infinity;
+}
+
+function registeringModules(name: string, modules: ModulesContainer) {
+  const token = registrationToken(name);
+  return [...modules.values()].filter(({ providers }) => providers.has(token));
 }
 
 // What tests and development want is most likely a forgotten setting where NODE_ENV is production.

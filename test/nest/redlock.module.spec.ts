@@ -477,6 +477,59 @@ describe('app.close()', () => {
   });
 });
 
+describe('app.close() while queue workers stop', () => {
+  /** What stops as BullMQ's workers do: it lets jobs begin until its hook has run. */
+  @Injectable()
+  class Worker {
+    readonly last: unknown[] = [];
+
+    @Locked('job')
+    async work(): Promise<string> {
+      return 'done';
+    }
+
+    @Locked('bill', { redlock: 'billing' })
+    async bill(): Promise<string> {
+      return 'billed';
+    }
+
+    async onApplicationShutdown(): Promise<void> {
+      // Nest 11 calls the hooks again for the second close, which follows each test.
+      if (this.last.length > 0) return;
+      for (const job of [() => this.work(), () => this.bill()]) {
+        this.last.push(await job().catch(String));
+      }
+    }
+  }
+
+  const domains = (isGlobal: boolean): DynamicModule[] => [
+    RedlockModule.forRoot(undefined, { isGlobal }),
+    RedlockModule.forRootAsync({ name: 'billing', isGlobal, useFactory: () => ({}) }),
+  ];
+  const workers = (imports: DynamicModule[], global = false): DynamicModule => ({
+    module: class Jobs {},
+    imports,
+    global,
+    providers: [Worker],
+    exports: [Worker],
+  });
+
+  it.each([
+    ['are global, and imported before RedlockModule', [workers([], true), ...domains(true)]],
+    ['are global, and imported after RedlockModule', [...domains(true), workers([], true)]],
+    ['import RedlockModule themselves', [workers(domains(false))]],
+    ['are global and import RedlockModule themselves', [workers(domains(false), true)]],
+  ])('locks work until they have, in every domain, where they %s', async (_where, imports) => {
+    const module = await startPlain({ imports });
+    const worker = module.get(Worker, { strict: false });
+
+    await module.close();
+
+    expect(worker.last).toEqual(['done', 'billed']);
+    expect(String(await rejection(worker.work()))).toMatch(/RedlockClosedError/);
+  });
+});
+
 describe('app.close() while an endpoint that holds a lock keeps the server from closing', () => {
   @Controller()
   class Endless {
