@@ -71,13 +71,16 @@ export class EndpointScope {
    */
   async enter(open: () => Promise<Entry>): Promise<Entry> {
     const leave = this.#startVisit();
+    let entry: Entry;
     try {
-      this.#entry ??= await open();
+      entry = this.#entry ?? (await open());
     } catch (error) {
       leave();
       throw error;
     }
-    const { hold } = this.#entry;
+    const { hold } = entry;
+    // What is taken now may be free when an interceptor tries again.
+    this.#entry = hold === null ? null : entry;
     if (hold !== null) {
       const leaveWith = (result: unknown): void => {
         this.#result = result;
@@ -88,7 +91,7 @@ export class EndpointScope {
       return { hold: lend(hold.lock, run, leaveWith) };
     }
     leave();
-    return this.#entry;
+    return entry;
   }
 
   /** Runs the inner interceptors, pipes and handler: in this scope, and under its lock. */

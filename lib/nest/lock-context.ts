@@ -90,7 +90,7 @@ export function runInScope<T>(scope: EndpointScope, body: () => T): T {
  */
 export function captureContext(): ContextRunner {
   const frame = storage.getStore();
-  return (body) => (frame === undefined ? body() : storage.run(frame, body));
+  return (body) => storage.run(frame, body);
 }
 
 function openFrame(held: ContextLock | null, scope: EndpointScope | null): Frame {
@@ -116,11 +116,12 @@ function openFrom(frame: Frame | undefined): Frame | undefined {
 
 // One for the ESM and the CJS copy of the package: a lock that the other copy holds must be seen,
 // or a nested call would wait for itself.
-function sharedStorage(): AsyncLocalStorage<Frame> {
+function sharedStorage(): AsyncLocalStorage<Frame | undefined> {
   const key = Symbol.for('nestjs-locked.context');
   const existing: unknown = Reflect.get(globalThis, key);
-  if (existing instanceof AsyncLocalStorage) return existing as AsyncLocalStorage<Frame>;
-  const created = new AsyncLocalStorage<Frame>();
+  if (existing instanceof AsyncLocalStorage)
+    return existing as AsyncLocalStorage<Frame | undefined>;
+  const created = new AsyncLocalStorage<Frame | undefined>();
   Object.defineProperty(globalThis, key, { value: created });
   return created;
 }

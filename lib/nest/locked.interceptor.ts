@@ -22,6 +22,7 @@ import {
 import { inMicrotask } from '../core/environment.js';
 import { RedlockError } from '../core/errors.js';
 import { EndpointScope } from './endpoint-scope.js';
+import { captureContext, type ContextRunner } from './lock-context.js';
 import { definitionOf, type LockedDefinition } from './locked-definition.js';
 import { acquireEntry } from './locked-method.js';
 import { nameResources, originOf } from './locked-resource.js';
@@ -36,8 +37,9 @@ import type { RedlockService } from './redlock.service.js';
 /** Token of the {@link ResolvedHttpStatus} of the application. */
 export const httpStatusToken = Symbol.for('nestjs-locked.http-status');
 
-// On the execution context, which one call's interceptors share: with several lock domains, or
-// bound by hand as well, the first LockedInterceptor acts for all.
+// On the execution context, which one call's interceptors share, for as long as the response is
+// under way: with several lock domains, or bound by hand as well, the first LockedInterceptor acts
+// for all.
 const handledKey = Symbol.for('nestjs-locked.handled');
 
 /**
@@ -78,8 +80,6 @@ export class LockedInterceptor implements NestInterceptor {
   }
 
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
-    if (handledKey in context) return next.handle();
-    Object.defineProperty(context, handledKey, { value: true });
     const definition = definitionOf(context.getHandler(), context.getClass());
     const response =
       definition === undefined ? next.handle() : this.#respondInScope(definition, context, next);
@@ -92,20 +92,25 @@ export class LockedInterceptor implements NestInterceptor {
     next: CallHandler,
   ): Observable<unknown> {
     return new Observable((subscriber) => {
+      if (handledKey in context) return next.handle().subscribe(subscriber);
+      Object.defineProperty(context, handledKey, { value: true, configurable: true });
       const cancel = new AbortController();
       const scope = new EndpointScope(definition, context, cancel.signal);
+      const outside = captureContext();
       let response: Subscription | undefined;
       this.#acquire(definition, scope).then(
         () => {
           // The response was dropped while the lock came, and the cancellation came too late.
           if (subscriber.closed) return void scope.close();
           response = scope.run(() =>
-            defer(() => next.handle()).subscribe(responder(scope, subscriber)),
+            defer(() => next.handle()).subscribe(responder(scope, subscriber, outside)),
           );
         },
         (error: unknown) => subscriber.error(error),
       );
       return () => {
+        // An outer interceptor may retry, with the same context: that is a response of its own.
+        Reflect.deleteProperty(context, handledKey);
         cancel.abort();
         response?.unsubscribe();
         void scope.close();
@@ -134,7 +139,11 @@ export class LockedInterceptor implements NestInterceptor {
  * that ends the response goes out with the end: gateways and message handlers answer with the
  * first value, and that answer must not say "done" under a lock that was lost.
  */
-function responder(scope: EndpointScope, subscriber: Subscriber<unknown>): Observer<unknown> {
+function responder(
+  scope: EndpointScope,
+  subscriber: Subscriber<unknown>,
+  outside: ContextRunner,
+): Observer<unknown> {
   let latest: { readonly value: unknown } | null = null;
   const passOn = (): void => {
     const kept = latest;
@@ -150,8 +159,9 @@ function responder(scope: EndpointScope, subscriber: Subscriber<unknown>): Obser
     },
     error: (error) => {
       passOn();
-      // An inner timeout, with the handler still at work: the teardown waits for that.
-      if (scope.isBusy) subscriber.error(error);
+      // An inner timeout, with the handler still at work: the teardown waits for that. Outside, as
+      // a retry by an outer interceptor does not hold the lock that the handler has.
+      if (scope.isBusy) outside(() => subscriber.error(error));
       else void scope.close().then(() => subscriber.error(error));
     },
     complete: () => {

@@ -61,6 +61,7 @@ import {
 import { finalize, mergeMap, raceWith, retry, takeUntil } from 'rxjs/operators';
 
 import { afterTest } from '../support/after-test.js';
+import { eventually } from '../support/eventually.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
 import { startPlainServer, startServer, threeNodes } from './support/applications.js';
 import { faultyNodes } from './support/faulty-nodes.js';
@@ -326,6 +327,46 @@ describe('the transaction around a @Locked handler', () => {
     expect(journal).toEqual(['begin held', 'commit held']);
   });
 
+  it.each(['literal', 'arguments'])(
+    'commits inside the lock of a retry after an onTaken that throws: %s',
+    async (path) => {
+      journal.length = 0;
+      let release = (): Promise<void> => Promise.resolve();
+      const busy = (): never => {
+        throw new NotFoundException('busy');
+      };
+      @Injectable()
+      class Patient implements NestInterceptor {
+        intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+          return next.handle().pipe(retry({ count: 1, delay: () => release() }));
+        }
+      }
+      @Controller()
+      @UseInterceptors(Transaction, Patient)
+      class Retried {
+        @Post('literal/:id')
+        @Locked('order:7', { wait: 0, onTaken: busy })
+        async literal(): Promise<string> {
+          return 'done';
+        }
+
+        @Post('arguments/:id')
+        @Locked((id: string) => `order:${id}`, { wait: 0, onTaken: busy })
+        async arguments(@Param('id') _id: string): Promise<string> {
+          return 'done';
+        }
+      }
+      const { url, application } = await startServer({ controllers: [Retried] });
+      const others = await application.get(RedlockService).acquire('order:7');
+      release = () => others.release();
+
+      const { body } = await get(url, `/${path}/7`, { method: 'POST' });
+
+      expect(body).toBe('done');
+      expect(journal).toEqual(['begin held', 'commit held']);
+    },
+  );
+
   it('is outside a lock that the handler takes itself when the interceptor is off', async () => {
     journal.length = 0;
     const { url } = await startServer({ controllers: [Orders] }, { interceptor: false });
@@ -357,6 +398,131 @@ describe('the transaction around a @Locked handler', () => {
 
     expect((await get(url, '/by-hand/7', { method: 'POST' })).status).toBe(201);
     expect(journal).toEqual(['begin held', 'commit held']);
+  });
+});
+
+describe('a @Locked endpoint that an outer interceptor retries', () => {
+  let failures = 0;
+  let between = (): Promise<unknown> => Promise.resolve();
+  let firstVisit = new Gate();
+
+  @Injectable()
+  class Retrying implements NestInterceptor {
+    intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+      return next.handle().pipe(retry({ count: 1, delay: () => between() }));
+    }
+  }
+
+  @Injectable()
+  class Impatient implements NestInterceptor {
+    intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+      const tooLate = timer(20).pipe(mergeMap(() => throwError(() => new Error('too late'))));
+      return next.handle().pipe(raceWith(tooLate));
+    }
+  }
+
+  @Controller()
+  class Orders {
+    @Post('literal/:id')
+    @UseInterceptors(Transaction)
+    @Locked('order:7', { wait: 0 })
+    async literal(): Promise<unknown> {
+      return this.flaky();
+    }
+
+    @Post('context/:id')
+    @UseInterceptors(Transaction)
+    @Locked(fromContext((context) => `order:${requestOf(context).params.id}`), { wait: 0 })
+    async context(): Promise<unknown> {
+      return this.flaky();
+    }
+
+    @Post('arguments/:id')
+    @UseInterceptors(Transaction)
+    @Locked((id: string) => `order:${id}`, { wait: 0 })
+    async arguments(@Param('id') _id: string): Promise<unknown> {
+      return this.flaky();
+    }
+
+    @Post('slow')
+    @UseInterceptors(Impatient)
+    @Locked('order:7', { wait: 5_000 })
+    async slow(): Promise<unknown> {
+      if ((failures -= 1) < 0) return `after ${journal.join()}`;
+      await firstVisit.passed;
+      journal.push('the first');
+      return 'unheard';
+    }
+
+    private async flaky(): Promise<unknown> {
+      if ((failures -= 1) >= 0) throw new Error('flaky');
+      return currentLock()?.resources;
+    }
+  }
+
+  async function start() {
+    journal.length = 0;
+    failures = 0;
+    between = () => Promise.resolve();
+    const { url, application } = await startServer({
+      controllers: [Orders],
+      providers: [{ provide: APP_INTERCEPTOR, useClass: Retrying }],
+    });
+    return { url, redlock: application.get(RedlockService) };
+  }
+
+  it.each([
+    ['literal', 'begin held'],
+    ['context', 'begin held'],
+    ['arguments', 'begin free'],
+  ])('is locked at each try: %s', async (path, begin) => {
+    const { url, redlock } = await start();
+    failures = 1;
+
+    const { body } = await get(url, `/${path}/7`, { method: 'POST' });
+
+    expect(body).toBe('["order:7"]');
+    expect(journal).toEqual([begin, 'rollback held', begin, 'commit held']);
+    expect((await redlock.inspect('order:7')).state).toBe('free');
+  });
+
+  it.each(['literal', 'context', 'arguments'])(
+    'runs as soon as its lock is free: %s',
+    async (path) => {
+      const { url, redlock } = await start();
+      const others = await redlock.acquire('order:7');
+      between = () => others.release();
+
+      const { body } = await get(url, `/${path}/7`, { method: 'POST' });
+
+      expect(body).toBe('["order:7"]');
+      expect(journal.at(-1)).toBe('commit held');
+    },
+  );
+
+  it.each(['literal', 'context', 'arguments'])(
+    'answers 423 where its lock stays taken: %s',
+    async (path) => {
+      const { url, redlock } = await start();
+      await using others = await redlock.acquire('order:7');
+
+      const { status } = await get(url, `/${path}/7`, { method: 'POST' });
+
+      expect(status).toBe(423);
+      expect(others.isValid).toBe(true);
+    },
+  );
+
+  it('waits for a try that goes on after an inner timeout', async () => {
+    const { url, redlock } = await start();
+    failures = 1;
+    firstVisit = new Gate();
+
+    const answer = get(url, '/slow', { method: 'POST' });
+    await eventually(async () => (await redlock.status()).waiting > 0);
+    firstVisit.open();
+
+    expect(await answer).toMatchObject({ status: 201, body: 'after the first' });
   });
 });
 
