@@ -27,7 +27,7 @@ export type ResultKind = 'promise' | 'observable' | 'async-generator';
 
 /** The stand-in for `method`; only what it does, not its name or metadata. */
 export function lockMethod(method: Method, definition: LockedDefinition, kind: ResultKind): Method {
-  const run = { promise: runPromise, observable: runObservable, 'async-generator': runGenerator };
+  const run = { promise: runPromise, observable: runObservable, 'async-generator': runSteps };
   const runKind = run[kind];
   return function (this: unknown, ...args) {
     return runKind(new LockedCall(method, definition, this, args));
@@ -229,11 +229,22 @@ function enterOnSubscribe(call: LockedCall): Observable<Entry> {
   });
 }
 
+// What reads an endpoint's response does so outside its scope, so that the scope's lock has to be
+// taken over before the first step. Nest awaits handlers, and learns of a taken lock at once.
+function runSteps(call: LockedCall): unknown {
+  return call.isAwaited() ? call.enter().then((entry) => steps(call, entry)) : runGenerator(call);
+}
+
 async function* runGenerator(call: LockedCall): AsyncGenerator<unknown, unknown> {
-  const { hold } = await call.enter();
-  if (hold !== null) {
-    return yield* holdWhileIterated(() => call.run() as AsyncIterable<unknown>, hold);
-  }
+  return yield* steps(call, await call.enter());
+}
+
+function steps(call: LockedCall, { hold }: Entry): AsyncGenerator<unknown, unknown> {
+  if (hold === null) return stepsWhenTaken(call);
+  return holdWhileIterated(() => call.run() as AsyncIterable<unknown>, hold);
+}
+
+async function* stepsWhenTaken(call: LockedCall): AsyncGenerator<unknown, unknown> {
   const result = await call.resultWhenTaken();
   return isAsyncIterable(result) ? yield* result : result;
 }

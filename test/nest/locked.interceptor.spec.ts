@@ -1033,6 +1033,102 @@ describe('a @Locked endpoint', () => {
   });
 });
 
+describe('a @Locked endpoint that is an async generator', () => {
+  /** Outside of the scope, as what streams the response: Nest 12 does so itself. */
+  @Injectable()
+  class Streaming implements NestInterceptor {
+    intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+      return next
+        .handle()
+        .pipe(map((rows: AsyncIterable<string>) => new StreamableFile(Readable.from(rows))));
+    }
+  }
+
+  @Controller()
+  class Rows {
+    readonly redlock: RedlockService;
+    constructor(redlock: RedlockService) {
+      this.redlock = redlock;
+    }
+
+    @Get('literal/:id')
+    @Locked('rows:7', { wait: 0 })
+    async *literal(): AsyncGenerator<string> {
+      yield* this.rows();
+    }
+
+    @Get('context/:id')
+    @Locked(fromContext((context) => `rows:${requestOf(context).params.id}`), { wait: 0 })
+    async *context(): AsyncGenerator<string> {
+      yield* this.rows();
+    }
+
+    @Get('arguments/:id')
+    @Locked((id: string) => `rows:${id}`, { wait: 0 })
+    async *arguments(@Param('id') _id: string): AsyncGenerator<string> {
+      yield* this.rows();
+    }
+
+    @Get('skipping/:id')
+    @Locked('rows:7', { wait: 0, onTaken: 'skip' })
+    async *skipping(): AsyncGenerator<string, undefined> {
+      yield* this.rows();
+      return undefined;
+    }
+
+    private async *rows(): AsyncGenerator<string> {
+      for (let row = 0; row < 2; row += 1) {
+        await turn();
+        yield `${(await this.redlock.inspect('rows:7')).state} ${String(currentLock()?.resources)}, `;
+      }
+    }
+  }
+
+  async function start() {
+    let acquired = 0;
+    const onAcquired = (): void => void (acquired += 1);
+    subscribe('nestjs-locked:acquire', onAcquired);
+    afterTest(() => unsubscribe('nestjs-locked:acquire', onAcquired));
+    const { url, application } = await startServer({
+      controllers: [Rows],
+      providers: [{ provide: APP_INTERCEPTOR, useClass: Streaming }],
+    });
+    return { url, redlock: application.get(RedlockService), acquired: () => acquired };
+  }
+
+  it.each(['literal', 'context', 'arguments', 'skipping'])(
+    'is locked once, from the call to its last row: %s',
+    async (path) => {
+      const { url, redlock, acquired } = await start();
+
+      const { body } = await get(url, `/${path}/7`);
+
+      expect(body).toBe('held rows:7, held rows:7, ');
+      expect(acquired()).toBe(1);
+      expect((await redlock.inspect('rows:7')).state).toBe('free');
+    },
+  );
+
+  it.each(['literal', 'context', 'arguments'])(
+    'answers 423 where its lock is taken: %s',
+    async (path) => {
+      const { url, redlock } = await start();
+      await using others = await redlock.acquire('rows:7');
+
+      expect((await get(url, `/${path}/7`)).status).toBe(423);
+      expect(others.isValid).toBe(true);
+    },
+  );
+
+  it("gives nothing where its lock is taken and onTaken says 'skip'", async () => {
+    const { url, redlock } = await start();
+    await using others = await redlock.acquire('rows:7');
+
+    expect(await get(url, '/skipping/7')).toMatchObject({ status: 200, body: '' });
+    expect(others.isValid).toBe(true);
+  });
+});
+
 describe('the answer of a @Locked endpoint', () => {
   it.each(['literal', 'arguments', 'failing'])(
     'waits for the release of its lock: %s',
