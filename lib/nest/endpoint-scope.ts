@@ -7,6 +7,7 @@ import type { Lock } from '../core/lock.js';
 import { contextScopes, runInScope, type ContextRunner } from './lock-context.js';
 import type { Hold } from './lock-hold.js';
 import type { LockedDefinition } from './locked-definition.js';
+import { dropUnread, holdWhileOngoing, isStreamed } from './locked-result.js';
 
 /** What came of asking for a method's own lock: null where `onTaken` has to decide. */
 export interface Entry {
@@ -28,8 +29,13 @@ export class EndpointScope {
   #entry: Entry | null = null;
   #isOver = false;
   #result: unknown;
-  // The run of the handler under way; with a retrying interceptor there is one after another.
-  #visit: { readonly left: Promise<void> } | null = null;
+  #hasAnswer = false;
+  #isAbandoned = false;
+  // What the handler returned, and what is sent for it, where that goes on.
+  readonly #ongoing = new Set<unknown>();
+  // The run of the handler under way, with a retrying interceptor one after another, and what is
+  // sent of its answer: each until it has left.
+  readonly #visits = new Set<Promise<void>>();
 
   constructor(definition: LockedDefinition, context: ExecutionContext, signal: AbortSignal) {
     this.#definition = definition;
@@ -44,7 +50,12 @@ export class EndpointScope {
 
   /** Whether the handler runs, or a stream that it returned is still read. */
   get isBusy(): boolean {
-    return this.#visit !== null;
+    return this.#visits.size > 0;
+  }
+
+  /** Whether anything of the response has come out of the inner interceptors. */
+  get hasAnswer(): boolean {
+    return this.#hasAnswer;
   }
 
   /** What is locked for this call, if anything is yet. */
@@ -82,13 +93,12 @@ export class EndpointScope {
     // What is taken now may be free when an interceptor tries again.
     this.#entry = hold === null ? null : entry;
     if (hold !== null) {
-      const leaveWith = (result: unknown): void => {
-        this.#result = result;
-        leave();
+      return {
+        hold: this.#lend(hold, (result) => {
+          this.#result = result;
+          leave();
+        }),
       };
-      // In the scope too: a retry subscribes to an Observable from within what failed.
-      const run: ContextRunner = (body) => this.run(body);
-      return { hold: lend(hold.lock, run, leaveWith) };
     }
     leave();
     return entry;
@@ -99,6 +109,25 @@ export class EndpointScope {
     const inScope = (): T => runInScope(this, body);
     const hold = this.#entry?.hold ?? null;
     return hold === null ? inScope() : hold.run(inScope);
+  }
+
+  /**
+   * Keeps the lock for an answer that is sent as it comes, also where that is not the handler's own
+   * result but an Observable's value, or what an inner interceptor has made.
+   * @returns What is to be sent in its place.
+   */
+  answerWith(answer: unknown): unknown {
+    this.#hasAnswer = true;
+    const hold = this.#entry?.hold ?? null;
+    const isHttp = this.context.getType() === 'http';
+    if (hold === null || !isHttp || !isStreamed(answer) || this.#ongoing.has(answer)) return answer;
+    return holdWhileOngoing(answer, this.#lend(hold, this.#startVisit()));
+  }
+
+  /** The response is over: what nobody has begun to read for it, nobody will. */
+  abandon(): void {
+    this.#isAbandoned = true;
+    for (const result of this.#ongoing) dropUnread(result);
   }
 
   /**
@@ -114,22 +143,38 @@ export class EndpointScope {
   async close(): Promise<void> {
     this.#isOver = true;
     // A response can end before its handler: a timeout, a client that hung up, a stream.
-    await this.#visit?.left;
+    await Promise.all(this.#visits);
     await this.#entry?.hold?.settle();
   }
 
+  #lend({ lock }: Hold, leave: (result: unknown) => void): Hold {
+    // In the scope too: a retry subscribes to an Observable from within what failed.
+    const run: ContextRunner = (body) => this.run(body);
+    const onOngoing = (result: unknown): void => {
+      this.#ongoing.add(result);
+      if (this.#isAbandoned) dropUnread(result);
+    };
+    return lend(lock, run, leave, onOngoing);
+  }
+
   #startVisit(): () => void {
-    let leave: (() => void) | undefined;
-    this.#visit = { left: new Promise((resolve) => (leave = resolve)) };
+    let resolve: (() => void) | undefined;
+    const left = new Promise<void>((done) => (resolve = done));
+    this.#visits.add(left);
     return () => {
-      this.#visit = null;
-      leave?.();
+      this.#visits.delete(left);
+      resolve?.();
     };
   }
 }
 
 /** The scope's lock as the handler sees it: its end is the end of the handler's use only. */
-function lend(lock: Lock, run: ContextRunner, leave: (result: unknown) => void): Hold {
+function lend(
+  lock: Lock,
+  run: ContextRunner,
+  leave: (result: unknown) => void,
+  onOngoing: (result: unknown) => void,
+): Hold {
   let isOver = false;
   const end = (result?: unknown): Promise<void> => {
     isOver = true;
@@ -139,6 +184,7 @@ function lend(lock: Lock, run: ContextRunner, leave: (result: unknown) => void):
   return {
     lock,
     run,
+    onOngoing,
     get isOver() {
       return isOver;
     },

@@ -16,6 +16,8 @@ export interface Hold {
    * @throws LockLostError where the lock was not held to the end.
    */
   readonly end: (result?: unknown) => Promise<void>;
+  /** Told of each result that the hold lasts for. */
+  readonly onOngoing?: (result: unknown) => void;
   /** Releases after a use that failed or was dropped: its own error counts. Never rejects. */
   readonly settle: () => Promise<void>;
 }

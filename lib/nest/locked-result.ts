@@ -9,7 +9,9 @@ import type { Hold } from './lock-hold.js';
 
 /** What is needed of Node's Readable; that of another copy or library will do too. */
 interface ClosableStream extends NodeJS.ReadableStream {
-  destroy(error: unknown): unknown;
+  destroy(error?: unknown): unknown;
+  readonly readableFlowing?: boolean | null;
+  readonly readableDidRead?: boolean;
 }
 
 /** Whether a result can come later than the call; anything else is of a synchronous method. */
@@ -23,19 +25,51 @@ export function isOngoing(result: unknown): boolean {
 }
 
 /**
+ * Whether an endpoint's answer is sent as it comes. A method's own result is not asked so, as a
+ * Response that it has fetched is rarely read to its end.
+ */
+export function isStreamed(value: unknown): boolean {
+  if (isObservable(value) || isPromiseLike(value)) return false;
+  return isOngoing(value) || hasStreamingBody(value);
+}
+
+/** Ends an ongoing result that nobody has begun to read, and with it the hold. */
+export function dropUnread(result: unknown): void {
+  const stream = streamOf(result);
+  if (stream !== null) {
+    if (stream.readableFlowing !== null || stream.readableDidRead) return;
+    // A file that could not be opened may say so later.
+    stream.once('error', ignoreHere);
+    stream.destroy();
+    return;
+  }
+  const body = hasStreamingBody(result) ? result.body : result;
+  if (body instanceof ReadableStream && !body.locked) void body.cancel().catch(ignoreHere);
+  else if (isObject(body)) unread.get(body)?.();
+}
+
+/** By what `holdWhileIterated` gave, how to end it; until its first step. */
+const unread = new WeakMap<object, () => void>();
+
+/**
  * Makes the hold last as long as a result that goes on after the call. Observables, async
  * iterables and web streams come out as wrappers, Node streams and StreamableFiles as they are.
  */
 export function holdWhileOngoing(result: unknown, hold: Hold): unknown {
+  const held = holdOngoing(result, hold);
+  hold.onOngoing?.(held);
+  return held;
+}
+
+function holdOngoing(result: unknown, hold: Hold): unknown {
   const stream = streamOf(result);
   if (stream !== null) {
     holdUntilClosed(stream, hold, stream !== result);
     return result;
   }
   if (isObservable(result)) return holdWhileObserved(() => result, hold);
-  if (result instanceof ReadableStream) {
-    return ReadableStream.from(holdWhileIterated(() => readingOf(result), hold));
-  }
+  if (result instanceof ReadableStream) return holdWhileRead(result, hold);
+  if (hasStreamingBody(result)) return new Response(holdWhileRead(result.body, hold), result);
   return holdWhileIterated(() => result as AsyncIterable<unknown>, hold);
 }
 
@@ -111,6 +145,7 @@ export function holdWhileIterated(
     void ended.then(hold.settle, hold.settle);
   };
   const step = async (take: (steps: Steps) => Step, givesUp = false): Step => {
+    unread.delete(steps);
     if (isOver) return take(nothing());
     pending += 1;
     try {
@@ -142,6 +177,7 @@ export function holdWhileIterated(
       }),
     [Symbol.asyncIterator]: () => steps,
   };
+  unread.set(steps, abandon);
   return steps as AsyncGenerator<unknown, unknown>;
 }
 
@@ -150,6 +186,10 @@ type Step = Promise<IteratorResult<unknown, unknown>>;
 
 /** What has ended, as a generator has: it gives nothing, and throws what is thrown into it. */
 async function* nothing(): AsyncGenerator<never, undefined> {}
+
+function holdWhileRead(stream: ReadableStream, hold: Hold): ReadableStream {
+  return ReadableStream.from(holdWhileIterated(() => readingOf(stream), hold));
+}
 
 /** As a web stream's own iteration, but its end does not wait for a read that waits for data. */
 function readingOf(stream: ReadableStream): AsyncIterable<unknown> {
@@ -210,6 +250,10 @@ function streamOf(result: unknown): ClosableStream | null {
   return isReadable ? (result as unknown as ClosableStream) : null;
 }
 
+function hasStreamingBody(value: unknown): value is { readonly body: ReadableStream } & Response {
+  return value instanceof Response && value.body !== null && !value.bodyUsed;
+}
+
 function hasMethods<Name extends string>(
   value: unknown,
   names: readonly Name[],
@@ -235,5 +279,5 @@ function isObject(value: unknown): value is Record<PropertyKey, unknown> {
 }
 
 function ignoreHere(): void {
-  // See holdUntilClosed.
+  // Nobody waits for what is dropped, and holdUntilClosed tells the reader.
 }

@@ -1,3 +1,5 @@
+import { Stream } from 'node:stream';
+
 import {
   Inject,
   Injectable,
@@ -52,8 +54,8 @@ const handledKey = Symbol.for('nestjs-locked.handled');
  * acquired when the handler is entered. Either way a transaction that an inner interceptor opens
  * commits inside the lock. Not inner is an `APP_INTERCEPTOR` of the root module, or of one that is
  * imported before `RedlockModule`: Nest runs these first. A handler's unfinished stream is waited
- * for, also when the client has its response; what a handler writes by itself, with `@Res()`, only
- * if it awaits the end of that.
+ * for, also when the client has its response, unless nobody has begun to read it by then; what a
+ * handler writes by itself, with `@Res()`, only if it awaits the end of that.
  *
  * Over HTTP: 423 with `Retry-After` for taken, 503 with `Retry-After` (1 s) for no quorum, expired
  * and closed, 500 for lost. Otherwise `RpcException`, `WsException`, or a GraphQL error with
@@ -113,6 +115,8 @@ export class LockedInterceptor implements NestInterceptor {
         Reflect.deleteProperty(context, handledKey);
         cancel.abort();
         response?.unsubscribe();
+        if (!scope.hasAnswer) scope.abandon();
+        else if (scope.isBusy) whenSent(context, () => scope.abandon());
         void scope.close();
       };
     });
@@ -153,7 +157,7 @@ function responder(
   return {
     next: (value) => {
       passOn();
-      latest = { value };
+      latest = { value: scope.answerWith(value) };
       // An end comes in the same turn as its value; a stream that goes on must not be held up.
       inMicrotask(passOn);
     },
@@ -176,4 +180,20 @@ function responder(
       else scope.end().then(complete, (error: unknown) => subscriber.error(error));
     },
   };
+}
+
+/** Calls `listener` when an HTTP response has been sent, or its client is gone. */
+function whenSent(context: ExecutionContext, listener: () => void): void {
+  if (context.getType() !== 'http') return;
+  const response = context.switchToHttp().getResponse<ServerResponse & { raw?: ServerResponse }>();
+  // Fastify's reply has it inside.
+  const raw = response.raw ?? response;
+  if (!(raw instanceof Stream)) return;
+  if (raw.closed) listener();
+  else raw.once('close', listener);
+}
+
+/** Of HTTP/1 and HTTP/2. */
+interface ServerResponse extends Stream {
+  readonly closed?: boolean;
 }

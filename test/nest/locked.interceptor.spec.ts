@@ -1129,6 +1129,160 @@ describe('a @Locked endpoint that is an async generator', () => {
   });
 });
 
+describe('a @Locked endpoint that answers with a stream', () => {
+  let redlock: RedlockService;
+  let states: string[] = [];
+  let files: Readable[] = [];
+  let leave = new Gate();
+
+  /** Rows that say whether the export was locked when they were read. */
+  async function* rows(): AsyncGenerator<Uint8Array> {
+    for (let row = 0; row < 2; row += 1) {
+      await turn();
+      states.push((await redlock.inspect('export')).state);
+      yield new TextEncoder().encode(`row ${row}, `);
+    }
+  }
+
+  const file = () => new StreamableFile(Readable.from(rows()));
+
+  /** A StreamableFile of another copy of Nest: nobody but us ends it where it is not sent. */
+  const foreignFile = () => {
+    const stream = Readable.from(rows());
+    files.push(stream);
+    return { getStream: () => stream, getHeaders: () => ({}), setErrorHandler: () => {} };
+  };
+
+  /** Changes the answer of the handler. */
+  const answering = (change: (answer: unknown) => unknown): NestInterceptor => ({
+    intercept: (_context, next) => next.handle().pipe(map(change)),
+  });
+
+  /** For Nest 11, which sends no web streams. Outside of the scope. */
+  const sending = answering((answer) =>
+    answer instanceof Response && answer.body !== null
+      ? new StreamableFile(Readable.from(answer.body))
+      : answer,
+  );
+
+  const failing = answering(() => {
+    throw new NotFoundException('in the commit');
+  });
+
+  const impatient: NestInterceptor = {
+    intercept: (_context, next) => next.handle().pipe(raceWith(timer(20).pipe(mergeMap(tooLate)))),
+  };
+  const tooLate = () => throwError(() => new NotFoundException('too late'));
+
+  @Controller()
+  class Exports {
+    @Get('observable')
+    @Locked('export')
+    observable(): Observable<StreamableFile> {
+      return of(file());
+    }
+
+    @Get('later')
+    @Locked('export')
+    async later(): Promise<Observable<StreamableFile>> {
+      return of(file());
+    }
+
+    @Get('mapped')
+    @UseInterceptors(answering(file))
+    @Locked('export')
+    async mapped(): Promise<string> {
+      return 'rows';
+    }
+
+    @Get('response')
+    @Locked('export')
+    async response(): Promise<Response> {
+      return new Response(ReadableStream.from(rows()));
+    }
+
+    @Get('failing')
+    @UseInterceptors(failing)
+    @Locked('export')
+    async failing(): Promise<unknown> {
+      return foreignFile();
+    }
+
+    @Get('replaced')
+    @UseInterceptors(answering(() => 'nothing new'))
+    @Locked('export')
+    async replaced(): Promise<unknown> {
+      return foreignFile();
+    }
+
+    @Get('late')
+    @UseInterceptors(impatient)
+    @Locked('export')
+    async late(): Promise<unknown> {
+      await leave.passed;
+      return foreignFile();
+    }
+
+    @Get('rewritten')
+    @UseInterceptors(
+      answering((answer) => {
+        const source = (answer as StreamableFile).getStream();
+        return new StreamableFile(Readable.from(source));
+      }),
+    )
+    @Locked('export')
+    async rewritten(): Promise<unknown> {
+      return foreignFile();
+    }
+  }
+
+  async function start(): Promise<string> {
+    states = [];
+    files = [];
+    leave = new Gate();
+    const providers = [{ provide: APP_INTERCEPTOR, useValue: sending }];
+    const { url, application } = await startServer({ controllers: [Exports], providers });
+    redlock = application.get(RedlockService);
+    return url;
+  }
+
+  const freed = () =>
+    eventually(async () => (await redlock.inspect('export')).state === 'free', 2_000);
+
+  it.each(['observable', 'later', 'mapped', 'response', 'rewritten'])(
+    'is locked until that is sent: %s',
+    async (path) => {
+      const url = await start();
+
+      expect((await get(url, `/${path}`)).body).toBe('row 0, row 1, ');
+      expect(states).toEqual(['held', 'held']);
+      await freed();
+    },
+  );
+
+  it.each([
+    ['failing', 404],
+    ['replaced', 200],
+  ])('ends a stream that is not sent, and its lock: %s', async (path, status) => {
+    const url = await start();
+
+    expect((await get(url, `/${path}`)).status).toBe(status);
+
+    await freed();
+    expect(files.map(({ destroyed }) => destroyed)).toEqual([true]);
+  });
+
+  it('ends a stream that comes when another answer was given, and its lock', async () => {
+    const url = await start();
+    expect((await get(url, '/late')).status).toBe(404);
+
+    leave.open();
+
+    await freed();
+    expect(files.map(({ destroyed }) => destroyed)).toEqual([true]);
+  });
+});
+
 describe('the answer of a @Locked endpoint', () => {
   it.each(['literal', 'arguments', 'failing'])(
     'waits for the release of its lock: %s',
