@@ -87,7 +87,7 @@ describe('the bench', () => {
     const settings = { ttl: 10_000, patience: 5_000 };
     const candidate = await launchInProcess({ candidate: 'ours-memory', urls: [], settings });
     await candidate.run('take', { resource: 'r' }, 1_000);
-    const hotKey = { resource: 'r', callers: 2, seconds: 0.02, section: 1, grace: 0 };
+    const hotKey = { resource: 'r', callers: 2, seconds: 0.5, section: 1, grace: 0 };
     const { stuck } = await candidate.run('hotKey', { ...hotKey, stateUrl: null }, 1_000);
 
     const before = await candidate.run('rest', { patience: 20 }, 1_000);
