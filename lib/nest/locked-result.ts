@@ -69,7 +69,11 @@ function holdOngoing(result: unknown, hold: Hold): unknown {
   }
   if (isObservable(result)) return holdWhileObserved(() => result, hold);
   if (result instanceof ReadableStream) return holdWhileRead(result, hold);
-  if (hasStreamingBody(result)) return new Response(holdWhileRead(result.body, hold), result);
+  if (hasStreamingBody(result)) {
+    // Where the types of browsers are loaded too, their streams differ from Node's.
+    const body = holdWhileRead(result.body, hold) as unknown as Response['body'];
+    return new Response(body, result);
+  }
   return holdWhileIterated(() => result as AsyncIterable<unknown>, hold);
 }
 
