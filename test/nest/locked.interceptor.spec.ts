@@ -34,6 +34,7 @@ import {
   type MessageEvent,
   type ModuleMetadata,
   type NestInterceptor,
+  type Type,
 } from '@nestjs/common';
 import { APP_FILTER, APP_INTERCEPTOR, BaseExceptionFilter, Reflector } from '@nestjs/core';
 import {
@@ -201,6 +202,17 @@ class Transaction implements NestInterceptor {
   }
 }
 
+/** An interceptor that tries a call that failed once more, after `between`. */
+function retriesAfter(between: () => Promise<unknown>): Type<NestInterceptor> {
+  @Injectable()
+  class Retrying implements NestInterceptor {
+    intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+      return next.handle().pipe(retry({ count: 1, delay: between }));
+    }
+  }
+  return Retrying;
+}
+
 /** Wraps a method, as many applications' own decorators do: what others keep on it is lost. */
 function Forgetful(): MethodDecorator {
   return (_target, _key, descriptor) => {
@@ -301,12 +313,7 @@ describe('the transaction around a @Locked handler', () => {
   it('commits inside the lock of a retry whose first try found it taken', async () => {
     journal.length = 0;
     let release = (): Promise<void> => Promise.resolve();
-    @Injectable()
-    class Patient implements NestInterceptor {
-      intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
-        return next.handle().pipe(retry({ count: 1, delay: () => release() }));
-      }
-    }
+    const Patient = retriesAfter(() => release());
     @Controller()
     @UseInterceptors(Transaction, Patient)
     class Retried {
@@ -335,12 +342,7 @@ describe('the transaction around a @Locked handler', () => {
       const busy = (): never => {
         throw new NotFoundException('busy');
       };
-      @Injectable()
-      class Patient implements NestInterceptor {
-        intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
-          return next.handle().pipe(retry({ count: 1, delay: () => release() }));
-        }
-      }
+      const Patient = retriesAfter(() => release());
       @Controller()
       @UseInterceptors(Transaction, Patient)
       class Retried {
@@ -406,12 +408,7 @@ describe('a @Locked endpoint that an outer interceptor retries', () => {
   let between = (): Promise<unknown> => Promise.resolve();
   let firstVisit = new Gate();
 
-  @Injectable()
-  class Retrying implements NestInterceptor {
-    intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
-      return next.handle().pipe(retry({ count: 1, delay: () => between() }));
-    }
-  }
+  const Retrying = retriesAfter(() => between());
 
   @Injectable()
   class Impatient implements NestInterceptor {
