@@ -12,7 +12,6 @@ import type {
   WakeListener,
   World,
 } from '../core/lock-node.js';
-import { mayHoldKeys } from '../core/node-votes.js';
 import type { RedlockObserver } from '../core/observer.js';
 import { nodeTimeoutOf, type ResolvedOptions } from '../core/options.js';
 import type { Milliseconds } from '../core/units.js';
@@ -183,6 +182,8 @@ export class RedisNode implements LockNode {
     if (failure !== null) return this.#heardOfFailure(failure);
     const answer = this.#readNews(reply);
     if (answer.vote !== 'failed') this.#releases.onVote();
+    const isStored = answer.vote === 'granted' || answer.vote === 'quarantined';
+    if (isStored) this.#health.granted();
     return answer;
   };
 
@@ -190,7 +191,6 @@ export class RedisNode implements LockNode {
     const answer = readAcquired(reply);
     if ('nodeTime' in answer && answer.nodeTime > 0) this.#health.heard(answer.nodeTime);
     if (answer.vote === 'quarantined') this.#health.quarantined(answer.remaining);
-    if (mayHoldKeys(answer)) this.#health.granted();
     return answer;
   });
 

@@ -1,6 +1,7 @@
 // What a Redis node does when its connection breaks, or its server refuses to serve.
 import { describe, expect, it } from '@jest/globals';
 import type { Redis } from 'ioredis';
+import { systemEnvironment } from '../../lib/core/environment.js';
 import type { LockNode, ReleaseAnswer, ReleaseRequest } from '../../lib/core/lock-node.js';
 import { afterTest } from '../support/after-test.js';
 import { untilCollected } from '../support/collect-garbage.js';
@@ -85,6 +86,29 @@ describe('a server that refuses locks', () => {
       expect(node.status()).toMatchObject({ state: 'up', findings: [finding] });
       expect(log.messages.slice(1)).toEqual([finding]);
     }
+  });
+
+  // Without fencing a server says the same each time that it grants.
+  it.each([true, false])('is believed when it grants again (fencing: %s)', async (fencing) => {
+    const server = await startServer();
+    let ahead = 0;
+    const environment = { ...systemEnvironment, now: () => systemEnvironment.now() + ahead };
+    const { log, node } = await startNode(server.url, { fencing }, environment);
+    const lock = (resource: string) =>
+      acquire(node, requestFor({ world: worldOf({ fencing }), resources: [resource] }));
+
+    await lock('before');
+    await server.client.config('SET', 'maxmemory', '1');
+    await lock('meanwhile');
+    await server.client.config('SET', 'maxmemory', '0');
+    ahead = 10_000;
+    await lock('after');
+
+    expect(node.status().findings).toEqual([]);
+    expect(log.messages.slice(1)).toEqual([
+      expect.stringMatching(/^It refuses locks: OOM /),
+      'It grants locks again.',
+    ]);
   });
 
   it('is not said of one whose answer was lost, or that has become a replica', async () => {
