@@ -114,14 +114,15 @@ function openFrom(frame: Frame | undefined): Frame | undefined {
   return open;
 }
 
+type FrameStorage = AsyncLocalStorage<Frame | undefined>;
+
 // One for the ESM and the CJS copy of the package: a lock that the other copy holds must be seen,
 // or a nested call would wait for itself.
-function sharedStorage(): AsyncLocalStorage<Frame | undefined> {
+function sharedStorage(): FrameStorage {
   const key = Symbol.for('nestjs-locked.context');
   const existing: unknown = Reflect.get(globalThis, key);
-  if (existing instanceof AsyncLocalStorage)
-    return existing as AsyncLocalStorage<Frame | undefined>;
-  const created = new AsyncLocalStorage<Frame | undefined>();
+  if (existing instanceof AsyncLocalStorage) return existing as FrameStorage;
+  const created: FrameStorage = new AsyncLocalStorage();
   Object.defineProperty(globalThis, key, { value: created });
   return created;
 }

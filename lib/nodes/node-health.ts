@@ -69,8 +69,8 @@ export class NodeHealth {
 
   /** Something that is wrong with it showed in use. */
   found(finding: string): void {
-    const isKnown = this.#findings.includes(finding) || this.#findings.length === FINDINGS_MAX;
-    if (this.#state !== 'up' || isKnown) return;
+    if (this.#state !== 'up' || this.#findings.includes(finding)) return;
+    if (this.#findings.length >= FINDINGS_MAX) return;
     this.#change('up', finding, [...this.#findings, finding]);
   }
 
