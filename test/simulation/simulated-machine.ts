@@ -6,6 +6,9 @@ import type { Random } from './random.js';
 import type { Scheduler, SimulatedEvent } from './scheduler.js';
 import type { SimulatedClock } from './simulated-clock.js';
 
+/** In ms. What is less is rounding: to wait for it would not move the clock. */
+const EARLY_MAX = 1e-6;
+
 /** One client's machine. Its processes come and go. */
 export class SimulatedMachine {
   /** Until when, in true time, its thread is at work or stands still. */
@@ -149,7 +152,7 @@ export class SimulatedEnvironment implements Environment {
     const jitter = machine.random.next() * 2 - 0.8;
     const fire = (): void => {
       const early = dueAt - 1 - machine.monotonic.read(machine.trueNow);
-      if (early > 0) machine.scheduler.postpone(event, machine.scheduler.now + early, fire);
+      if (early > EARLY_MAX) machine.scheduler.postpone(event, machine.scheduler.now + early, fire);
       else if (machine.timersFrom > machine.scheduler.now) {
         machine.scheduler.postpone(event, machine.timersFrom, fire);
       } else if (!this.isEnded) {
