@@ -40,14 +40,19 @@ export class Acquisition {
   readonly waiter: Waiter;
   #attempts = 0;
 
-  constructor(context: AcquisitionContext, resources: readonly string[], options: ResolvedAcquire) {
+  constructor(
+    context: AcquisitionContext,
+    resources: readonly string[],
+    options: ResolvedAcquire,
+    hasBody: boolean,
+  ) {
     this.resources = resources;
     this.#context = context;
     this.#options = options;
     this.#startedAt = context.environment.now();
     this.#deadline = this.#startedAt + options.wait;
     this.#fullTimeout = nodeTimeoutOf(context.options, options.ttl);
-    this.waiter = new Waiter(context.environment, resources);
+    this.waiter = new Waiter(context.environment, resources, hasBody ? options.ttl : null);
   }
 
   /** How many attempts were made so far. */
@@ -96,7 +101,7 @@ export class Acquisition {
 
   async #untilTurn(): Promise<void> {
     const { waitingRoom } = this.#context;
-    while (!waitingRoom.isTurn(this.waiter)) {
+    while (this.waiter.received === null && !waitingRoom.isTurn(this.waiter)) {
       const patience = this.#patience();
       if (patience === 0) {
         // Passes nobody over: one attempt, so that the error tells what the nodes say.
@@ -109,7 +114,16 @@ export class Acquisition {
 
   async #queueUp(): Promise<Holding> {
     await this.#untilTurn();
-    return this.#persist(await this.#attempt(0, this.#fullTimeout, null));
+    return this.#persist(this.#received() ?? (await this.#attempt(0, this.#fullTimeout, null)));
+  }
+
+  // What the call before this one handed over. This process may have been busy since: as with an
+  // attempt, half of the ttl must be left.
+  #received(): Holding | null {
+    const { received } = this.waiter;
+    if (received === null || received.remaining() > this.#options.ttl / 2) return received;
+    void received.release();
+    return null;
   }
 
   // Goes on from the first attempt. That one had all the time that it needs, for `wait: 0` means
@@ -189,15 +203,15 @@ export class Acquisition {
     onSettled: (result: AttemptResult) => void,
   ): void {
     const { options, tokens, waitingRoom } = this.#context;
+    const isFollowed = waitingRoom.startAttempt(this.waiter);
     const request = {
       world: options.world,
       resources: this.resources,
       ownerId: this.#context.nextOwnerId(),
-      token: options.world.fencing ? tokens.propose(low) : 0,
+      token: options.world.fencing ? tokens.propose(low, isFollowed) : 0,
       ttl: this.#options.ttl,
     };
     this.#attempts += 1;
-    waitingRoom.startAttempt(this.waiter);
     const attempt = new Attempt(this.#context, tokens, request, onSettled);
     this.waiter.attempt = attempt;
     attempt.start(timeout, tieBreaker);

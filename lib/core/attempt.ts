@@ -3,6 +3,7 @@ import { Holding } from './holding.js';
 import { hasSlept, RoundTerms } from './node-leases.js';
 import { isUntouched, mayHoldKeys } from './node-votes.js';
 import { judge } from './quorum.js';
+import { undoAt } from './release-round.js';
 import type { Ensemble } from './ensemble.js';
 import type { TimerHandle } from './environment.js';
 import type { TokenSource } from './fencing.js';
@@ -181,7 +182,7 @@ export class Attempt {
       this.#answers[index]?.vote === 'granted' &&
       (this.#failure === 'taken' || this.#failure === 'expired');
     const wakes = this.#failure === 'cancelled' || keptOthersAway;
-    this.#ensemble.nodes[index]?.release({ ...this.#request, wakes }, ignoreAnswer);
+    undoAt(this.#ensemble, index, { ...this.#request, wakes });
   }
 }
 
@@ -198,7 +199,3 @@ class BallotBox implements Ballot {
     if (answer.vote === 'failed' && answer.isMisconfiguration) this.misconfigured += 1;
   }
 }
-
-// Nobody waits for an undo: what it could not delete is deleted by the node's pending list, by
-// another undo when the late answer comes, or by the ttl.
-function ignoreAnswer(): void {}

@@ -5,9 +5,10 @@ import { Lock } from './lock.js';
 import { TTL_MIN } from './options.js';
 import { TransientMap } from './transient-map.js';
 import { Watchdog } from './watchdog.js';
+import type { Care, Succession } from './care.js';
 import type { LossReason } from './errors.js';
 import type { AcquisitionContext } from './acquisition.js';
-import type { Care, Holding } from './holding.js';
+import type { Holding } from './holding.js';
 import type { ResolvedAcquire } from './options.js';
 import type { TimerHandle } from './environment.js';
 import type { Milliseconds } from './units.js';
@@ -55,7 +56,7 @@ class Charge implements Care {
     this.custody.onLost(this, reason);
   }
 
-  onReleasing(): boolean {
+  onReleasing(): Succession {
     return this.custody.onReleasing(this);
   }
 
@@ -145,8 +146,14 @@ export class Custody {
   }
 
   /** @internal Called by a charge. */
-  onReleasing({ waiter }: Charge): boolean {
-    return this.#context.waitingRoom.handOn(waiter);
+  onReleasing({ holding, waiter }: Charge): Succession {
+    const [next, ...others] = this.#context.waitingRoom.handOn(waiter);
+    if (next === undefined) return 'others';
+    // Together they want just what is released: one by itself wants all of it.
+    if (others.length === 0 && next.handOverTtl !== null) {
+      next.received = holding.handOver(next.handOverTtl);
+    }
+    return next.received === null ? 'ours' : 'handedOver';
   }
 
   /** @internal Called by a charge. */

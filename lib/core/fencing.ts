@@ -15,6 +15,29 @@ const MICROSECONDS = 1_000;
  */
 export const FORGETTING = 1 / 8;
 
+/**
+ * A proposal whose remainder by this is the highest stands for a whole block of tokens, of which it
+ * is the last; any other stands for itself. The nodes accept a block as one: PROTOCOL.md section 8.
+ * It has one for each of those who hand a lock over to each other, and a few more.
+ */
+export const TOKENS_PER_BLOCK = 32;
+
+/** The lowest of the tokens that a proposal stands for. */
+export function lowestOf(proposal: Microseconds): Microseconds {
+  const place = proposal % TOKENS_PER_BLOCK;
+  return place === TOKENS_PER_BLOCK - 1 ? proposal - place : proposal;
+}
+
+/** The proposal that stands for the first block without a token below `lowest`. */
+function blockFrom(lowest: Microseconds): Microseconds {
+  return Math.ceil(lowest / TOKENS_PER_BLOCK) * TOKENS_PER_BLOCK + TOKENS_PER_BLOCK - 1;
+}
+
+/** The first proposal from `lowest` on that stands for itself. */
+function singleFrom(lowest: Microseconds): Microseconds {
+  return lowestOf(lowest) === lowest ? lowest : lowest + 1;
+}
+
 /** Source of one process's token proposals, in microseconds since 1970. */
 export class TokenSource {
   readonly #environment: Environment;
@@ -40,13 +63,15 @@ export class TokenSource {
    * The next proposal: the nodes' time, as far as known, when it arrives there; above this
    * source's earlier proposals and above `low`, the highest bound that a node has refused a
    * proposal with. Aimed at the time when it is sent, clients far away would find that those near
-   * have had higher tokens meanwhile, every time.
+   * have had higher tokens meanwhile, every time. With `isBlock` it stands for a block, unless a
+   * node has refused one before: there may be no room for it in that node's window.
    */
-  propose(low: Microseconds): Microseconds {
+  propose(low: Microseconds, isBlock: boolean): Microseconds {
     this.#offset ??= this.#medianOffset();
     const now = this.#environment.wallClock() * MICROSECONDS;
     const arrival = Math.floor(now + this.#offset + this.#lead);
-    this.#previous = Math.max(arrival, low + 1, this.#previous + 1);
+    const next = Math.max(arrival, low + 1, this.#previous + 1);
+    this.#previous = isBlock && low === 0 ? blockFrom(next) : singleFrom(next);
     return this.#previous;
   }
 

@@ -1,42 +1,35 @@
 // One lock's life on the nodes: leases, extension, loss, release. Rules: PROTOCOL.md sections 3
 // and 5 to 7. What is claimed is computed from the clock when asked; timers only notify.
 import { Extender } from './extender.js';
+import { lowestOf } from './fencing.js';
 import { hasSlept, NodeLeases } from './node-leases.js';
-import { isUntouched, mayHoldKeys } from './node-votes.js';
-import { askForRelease } from './release-round.js';
+import { mayHoldKeys } from './node-votes.js';
+import { askForRelease, undoAt } from './release-round.js';
+import type { Care } from './care.js';
 import type { LossReason, NodeVote } from './errors.js';
 import type { Ensemble } from './ensemble.js';
 import type { TimerHandle } from './environment.js';
 import type { Extendable } from './extender.js';
 import type { AcquireAnswer, ExtendAnswer, OwnerRequest, ReleaseRequest } from './lock-node.js';
 import type { RoundTerms } from './node-leases.js';
-import type { Milliseconds } from './units.js';
-import type { Watchdog } from './watchdog.js';
+import type { Microseconds, Milliseconds } from './units.js';
 
-/** How a lock is looked after while it is held. */
-export interface Care {
-  readonly watchdog: Watchdog;
-  /** Whether it is extended, or only told when its validity ends. */
-  readonly isExtended: boolean;
-  readonly maxHold: Milliseconds;
-  onExtended(): void;
-  onLost(reason: LossReason): void;
-  /** Called before anything is sent; says whether a call of this process goes next at once. */
-  onReleasing(): boolean;
-  /**
-   * The keys are deleted as far as they can be; `wasHeld` when the claim lasted until then.
-   * `listeners` other processes were told.
-   */
-  onReleased(wasHeld: boolean, listeners: number): void;
-}
+/**
+ * How much of its ttl a lock that is handed over is still valid for, at least: whoever gets it is
+ * to find what the nodes would have given, within a tenth.
+ */
+const HANDED_OVER_MIN = 0.9;
 
 /** A lock as the nodes know it, from the quorum to the release. */
 export class Holding implements Extendable {
   /** @internal */
   watchdogSlot: number | null = null;
-  /** When its attempt began, on the monotonic clock. */
+  /** When its attempt began, or it was handed over, on the monotonic clock. */
   readonly acquiredAt: Milliseconds;
+  /** Its holder's token; the nodes have that of the request, which may stand for a block. */
+  readonly fencingToken: Microseconds;
   readonly #ensemble: Ensemble;
+  readonly #terms: RoundTerms;
   readonly #leases: NodeLeases;
   /** What the nodes said to the acquisition; those that are late come in later. */
   readonly #answers: readonly (AcquireAnswer | null)[];
@@ -56,10 +49,14 @@ export class Holding implements Extendable {
     request: OwnerRequest,
     terms: RoundTerms,
     answers: readonly (AcquireAnswer | null)[],
+    acquiredAt = terms.startedAt,
+    fencingToken = lowestOf(request.token),
   ) {
     const { nodes, quorum } = ensemble;
-    this.acquiredAt = terms.startedAt;
+    this.acquiredAt = acquiredAt;
+    this.fencingToken = fencingToken;
     this.#ensemble = ensemble;
+    this.#terms = terms;
     this.#request = request;
     this.#ttlLongest = request.ttl;
     this.#leases = new NodeLeases(nodes.length, quorum);
@@ -129,6 +126,23 @@ export class Holding implements Extendable {
   onLateAnswer(node: number, answer: AcquireAnswer, terms: RoundTerms): void {
     if (this.#releasing !== null) this.#undoLate(node, answer);
     else if (answer.vote === 'granted' && this.isHeld()) this.#leases.grant(node, terms);
+  }
+
+  /**
+   * The same lock for another call of this process, which wants it for `ttl`; the nodes keep it as
+   * it is. Null where they have to be asked: what they keep may still change, most of it is over,
+   * or its block of tokens is.
+   * Source: PROTOCOL.md section 10.
+   */
+  handOver(ttl: Milliseconds): Holding | null {
+    const { environment, options } = this.#ensemble;
+    const { ttl: granted, token: last } = this.#request;
+    const now = environment.now();
+    const token = this.fencingToken + Number(options.world.fencing);
+    const isSettled = this.#extender === null && !this.#answers.includes(null);
+    const isLong = this.#leases.validUntil - now >= ttl * HANDED_OVER_MIN;
+    if (!isSettled || !isLong || ttl !== granted || token > last) return null;
+    return new Holding(this.#ensemble, this.#request, this.#terms, this.#answers, now, token);
   }
 
   /** Gives the lock `ttl` anew, and in future; resolves to whether a quorum of nodes did. */
@@ -223,31 +237,29 @@ export class Holding implements Extendable {
     // Left before the first byte is sent.
     if (wasHeld) this.#state = 'released';
     this.#stopCare();
-    const isHandedOn = this.#care?.onReleasing() ?? false;
+    const succession = this.#care?.onReleasing() ?? 'others';
     return new Promise((resolve) => {
-      this.#askForRelease(!isHandedOn, (listeners) => {
+      const onDone = (listeners: number): void => {
         this.#care?.onReleased(wasHeld, listeners);
         // As an attempt does: late answers are not to keep whose lock it was.
         this.#care = null;
         resolve();
-      });
+      };
+      if (succession === 'handedOver') onDone(0);
+      else this.#askForRelease(succession === 'others', onDone);
     });
   }
 
   #askForRelease(wakes: boolean, onDone: (listeners: number) => void): void {
-    const { nodes } = this.#ensemble;
-    // A dead node that was never sent anything must not cost memory for each lock.
-    const touched =
-      this.#extender === null
-        ? nodes.filter((_, node) => !isUntouched(this.#answers[node]))
-        : nodes;
-    askForRelease(this.#ensemble, touched, this.#releaseRequest(wakes), onDone);
+    // What the acquisition did not reach, an extension may have.
+    const answers = this.#extender === null ? this.#answers : [];
+    askForRelease(this.#ensemble, answers, this.#releaseRequest(wakes), onDone);
   }
 
   // A late grant would keep others out until the ttl ends: nobody else knows of it.
   #undoLate(node: number, answer: AcquireAnswer | ExtendAnswer): void {
     if (!mayHoldKeys(answer)) return;
-    this.#ensemble.nodes[node]?.release(this.#releaseRequest(true), ignoreAnswer);
+    undoAt(this.#ensemble, node, this.#releaseRequest(true));
   }
 
   #releaseRequest(wakes: boolean): ReleaseRequest {
@@ -285,6 +297,3 @@ export class Holding implements Extendable {
     this.#extender?.stop();
   }
 }
-
-// Nobody waits for it: the keys it could not delete end with the ttl.
-function ignoreAnswer(): void {}

@@ -33,10 +33,14 @@ export class Lock implements AsyncDisposable {
    * microseconds since 1970, as the nodes see it: a safe integer, not a time to rely on.
    */
   get fencingToken(): number {
-    return this.#holding.request.token;
+    return this.#holding.fencingToken;
   }
 
-  /** The random value that proves to the nodes whose lock it is. */
+  /**
+   * The random value that proves to the nodes whose lock it is. Unique for
+   * a lock by hand; bodies of one process that hand the lock over to each other have the same, and
+   * other tokens.
+   */
   get ownerId(): string {
     return this.#holding.request.ownerId;
   }

@@ -8,7 +8,10 @@ import type { Milliseconds } from './units.js';
  * of the algorithm: an observer returns soon and never throws.
  */
 export interface RedlockObserver {
-  /** A lock is held, `waited` ms after the call and after `attempts` attempts. */
+  /**
+   * A lock is held, `waited` ms after the call and after `attempts` attempts: none where a call of
+   * this process handed it over.
+   */
   acquired(lock: Lock, waited: Milliseconds, attempts: number): void;
   /** A call for a lock was refused, cancelled or given up with `error`. */
   refused(

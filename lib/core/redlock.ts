@@ -179,12 +179,13 @@ export class Redlock {
     const resources = normalizeResources(input);
     checkKeys(resources, this.options.world.keyPrefix, 'resources');
     const options = resolveAcquire(this.options, kind, ttl, given);
-    const acquisition = new Acquisition(this.#context, resources, options);
+    const hasBody = kind === 'using';
+    const acquisition = new Acquisition(this.#context, resources, options, hasBody);
     try {
       this.#custody.assertOpen(resources);
       const holding = await acquisition.run();
       const { waiter } = acquisition;
-      const lock = this.#custody.take(holding, waiter, options, kind === 'using');
+      const lock = this.#custody.take(holding, waiter, options, hasBody);
       this.#context.observer.acquired(lock, acquisition.waited(), acquisition.attempts);
       return lock;
     } catch (error) {

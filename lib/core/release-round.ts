@@ -1,18 +1,22 @@
 // One round of release. Its outcome is no error. PROTOCOL.md section 7.
+import { isUntouched } from './node-votes.js';
 import { nodeTimeoutOf } from './options.js';
 import type { Ensemble } from './ensemble.js';
-import type { LockNode, ReleaseAnswer, ReleaseRequest } from './lock-node.js';
+import type { AcquireAnswer, ReleaseAnswer, ReleaseRequest } from './lock-node.js';
 
 /**
- * Asks `nodes` to delete the keys. After the answers of a quorum, or of all of `nodes`, or the node
- * timeout, `onDone` is called once, with how many other processes were told, as far as is known.
+ * Asks all nodes to delete the keys, but for those that by their answers were never sent anything:
+ * a dead node must not cost memory for each lock. After the answers of a quorum, or of all that
+ * were asked, or the node timeout, `onDone` is called once, with how many other processes were
+ * told, as far as is known.
  */
 export function askForRelease(
-  { environment, quorum, options }: Ensemble,
-  nodes: readonly LockNode[],
+  { environment, nodes, quorum, options }: Ensemble,
+  answers: readonly (AcquireAnswer | null)[],
   request: ReleaseRequest,
   onDone: (listeners: number) => void,
 ): void {
+  const touched = nodes.filter((_, node) => !isUntouched(answers[node]));
   let done = 0;
   let answered = 0;
   let listeners = 0;
@@ -29,8 +33,18 @@ export function askForRelease(
       done += 1;
       listeners = Math.max(listeners, answer.listeners);
     }
-    if (done >= quorum || answered >= nodes.length) finish();
+    if (done >= quorum || answered >= touched.length) finish();
   };
   const timer = environment.startTimer(nodeTimeoutOf(options, request.ttl), finish, true);
-  for (const node of nodes) node.release(request, onAnswer);
+  for (const node of touched) node.release(request, onAnswer);
 }
+
+/**
+ * Asks one node to delete the keys. Nobody waits for it: what it could not delete is deleted by the
+ * node's pending list, by another undo when a late answer comes, or by the ttl.
+ */
+export function undoAt({ nodes }: Ensemble, node: number, request: ReleaseRequest): void {
+  nodes[node]?.release(request, ignoreAnswer);
+}
+
+function ignoreAnswer(): void {}

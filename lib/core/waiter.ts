@@ -1,4 +1,5 @@
 import type { Environment, TimerHandle } from './environment.js';
+import type { Holding } from './holding.js';
 import type { Milliseconds } from './units.js';
 
 /**
@@ -7,13 +8,20 @@ import type { Milliseconds } from './units.js';
  */
 export class Waiter {
   readonly resources: readonly string[];
+  /** For which ttl the lock may be handed over to it; null where it wants keys of its own. */
+  readonly handOverTtl: Milliseconds | null;
   readonly #environment: Environment;
   #interruption: { readonly reason: unknown } | null = null;
   #endPause: (() => void) | null = null;
 
-  constructor(environment: Environment, resources: readonly string[]) {
+  constructor(
+    environment: Environment,
+    resources: readonly string[],
+    handOverTtl: Milliseconds | null,
+  ) {
     this.#environment = environment;
     this.resources = resources;
+    this.handOverTtl = handOverTtl;
   }
 
   /** Whether its call has the lock: it keeps its place, so that nobody behind it tries in vain. */
@@ -24,6 +32,9 @@ export class Waiter {
 
   /** Whether it was woken and has not gone on since: to be woken once more changes nothing. */
   isWoken = false;
+
+  /** The lock, where the call before it in this process has handed it over. */
+  received: Holding | null = null;
 
   /** Whether it sleeps, or was just woken. */
   get isPausing(): boolean {

@@ -4,6 +4,7 @@
 // callers of one process never vote each other down. A lock that is released goes to the next
 // call of this process in the same breath, some times in a row; then other processes are told,
 // and if any listens it goes first.
+import { Line } from './line.js';
 import { TransientMap } from './transient-map.js';
 import { WakeUps } from './wake-ups.js';
 import type { Ensemble } from './ensemble.js';
@@ -34,29 +35,6 @@ const RACE_DELAY: Milliseconds = 2;
 
 /** More processes than this do not make the delays longer. */
 const RACERS_MAX = 8;
-
-/** The queue of one resource. */
-class Line {
-  /** In the order of arrival. */
-  readonly waiters: Waiter[];
-  wakeUps: WakeUps | null = null;
-  handOvers = 0;
-  /** When this process got what it has handed over since. */
-  acquiredAt: Milliseconds = 0;
-  /**
-   * Whether other processes go first: while they are being told ('telling'), and for a while after
-   * that, until this timer is over; null where they do not.
-   */
-  yields: TimerHandle = null;
-  /** How many processes the last wake-up woke, the one that released not counted. */
-  racers = 0;
-  /** Races after wake-ups since this process last had the lock. */
-  races = 0;
-
-  constructor(...waiters: Waiter[]) {
-    this.waiters = waiters;
-  }
-}
 
 /** The queues of one process. */
 export class WaitingRoom {
@@ -111,10 +89,19 @@ export class WaitingRoom {
     return isLive;
   }
 
-  /** The waiter tries now: only what is heard from now on is worth another attempt. */
-  startAttempt(waiter: Waiter): void {
+  /**
+   * The waiter tries now: only what is heard from now on is worth another attempt. Says whether
+   * other calls of this process queue behind it.
+   */
+  startAttempt(waiter: Waiter): boolean {
+    let isFollowed = true;
     waiter.forgetWakeUp();
-    for (const resource of waiter.resources) this.#lines.get(resource)?.wakeUps?.forget();
+    for (const resource of waiter.resources) {
+      const line = this.#lines.get(resource);
+      line?.wakeUps?.forget();
+      isFollowed &&= line !== undefined && line.waiters.length > 1;
+    }
+    return isFollowed;
   }
 
   /**
@@ -154,13 +141,14 @@ export class WaitingRoom {
   }
 
   /**
-   * Leaves all queues because its lock is being released. True when calls of this process go
-   * next on all its resources, in the same breath: then others need not be told.
+   * Leaves all queues because its lock is being released. Gives the calls of this process that go
+   * next on all its resources, in the same breath; none where others are to be told.
    */
-  handOn(waiter: Waiter): boolean {
+  handOn(waiter: Waiter): readonly Waiter[] {
     // A lost lock has left them before: whoever came after it has tried in vain, and listens.
     const headed = this.#remove(waiter);
-    const isHandedOn = headed.length === waiter.resources.length && this.#mayBeHandedOn(headed);
+    const heads = headed.length === waiter.resources.length ? this.#nextOf(headed) : [];
+    const isHandedOn = heads.length > 0;
     for (const resource of waiter.resources) {
       const line = this.#lines.get(resource);
       if (line === undefined) continue;
@@ -168,7 +156,7 @@ export class WaitingRoom {
       line.handOvers = isHandedOn ? line.handOvers + 1 : 0;
     }
     this.#wakeHeads(headed);
-    return isHandedOn;
+    return heads;
   }
 
   /** A release was answered: `listeners` other processes were told of it, and go first. */
@@ -246,19 +234,19 @@ export class WaitingRoom {
     }
   }
 
-  // Whether the heads of the lines will try as soon as they are woken, and it is not others' turn.
+  // The heads of the lines, if all will try as soon as they are woken, and it is not others' turn.
   // One that wants more may not get that: then nobody would have been told.
-  #mayBeHandedOn(resources: readonly string[]): boolean {
+  #nextOf(resources: readonly string[]): readonly Waiter[] {
     const mayGo = (resource: string): boolean => {
       const line = this.#lines.get(resource);
       return line?.waiters[0] !== undefined && !this.#isOthersTurn(line);
     };
-    if (!resources.every(mayGo)) return false;
+    if (!resources.every(mayGo)) return [];
     const freed = new Set(resources);
-    return this.#headsOf(resources).every(
-      (head) =>
-        head.isPausing && this.isTurn(head) && head.resources.every((wanted) => freed.has(wanted)),
-    );
+    const willTry = (head: Waiter): boolean =>
+      head.isPausing && this.isTurn(head) && head.resources.every((wanted) => freed.has(wanted));
+    const heads = this.#headsOf(resources);
+    return heads.every(willTry) ? heads : [];
   }
 
   #isOthersTurn({ handOvers, acquiredAt }: Line): boolean {

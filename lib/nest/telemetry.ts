@@ -19,6 +19,7 @@ export interface AcquireMessage {
   readonly resources: readonly string[];
   /** From the call to its outcome, in ms. */
   readonly waited: Milliseconds;
+  /** How often the nodes were asked; 0 where a call of this process handed its lock over. */
   readonly attempts: number;
   /** Why there is no lock; undefined where there is one. */
   readonly error: unknown;

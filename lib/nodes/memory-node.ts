@@ -2,6 +2,7 @@
 //
 // It has no birth certificate and is never quarantined. Quarantine is for a node that forgets
 // locks while their holders live on; this one's data lives and dies with its users.
+import { lowestOf } from '../core/fencing.js';
 import { inMicrotask, systemEnvironment, type Environment } from '../core/environment.js';
 import type {
   AcquireAnswer,
@@ -112,8 +113,8 @@ export class MemoryNode implements LockNode {
     if (keys.every(isHolder)) return { vote: 'granted', nodeTime: now };
     if (world.fencing) {
       const low = this.#lowestRefused(world, keys, now);
-      const high = Math.max(now + world.clockSkewMax * 1_000, low + 1);
-      if (token <= low) return { vote: 'stale', isAhead: false, low, nodeTime: now };
+      const high = Math.max(now + world.clockSkewMax * 1_000, low + 2);
+      if (lowestOf(token) <= low) return { vote: 'stale', isAhead: false, low, nodeTime: now };
       if (token > high) return { vote: 'stale', isAhead: true, low, nodeTime: now };
       this.#record(world, keys, token, now);
     }

@@ -1,4 +1,5 @@
 // Lua of the scripts of redis-scripts.ts: how a node remembers the tokens that it has accepted.
+import { TOKENS_PER_BLOCK } from '../core/fencing.js';
 import type { World } from '../core/lock-node.js';
 import { sharedKeys } from './redis-script-arguments.js';
 
@@ -77,16 +78,24 @@ export const freshnessIn = (world: World): string => {
     local hash = KEYS[place]
     local record = redis.pcall('HMGET', hash, key, '')
     local other = redis.pcall('HMGET', KEYS[${even + odd} - place], key)
-    local isFresh = not other.err and token > math.max(now - skew, record[1] or 0, other[1] or 0)
+    local low = math.max(now - skew, record[1] or 0, other[1] or 0)
+    local isFresh = not other.err and ${lowestOf('token')} > low
       and token <= now + skew and 0 + (record[2] or 0) == (period + 2) * ${R}
 `;
 };
+
+/** Lua for the lowest of the tokens that a proposal stands for. */
+export const lowestOf = (proposal: string): string =>
+  `(${proposal} % ${TOKENS_PER_BLOCK} == ${LAST} and ${proposal} - ${LAST} or ${proposal})`;
 
 /** Where among KEYS the two hashes are, and R in µs. */
 function hashesIn(world: World): { R: number; even: number; odd: number } {
   const odd = sharedKeys(world).length;
   return { R: world.fenceRetention * 1_000, even: odd - 1, odd };
 }
+
+/** Place of a block's last token, which stands for all of them. */
+const LAST = TOKENS_PER_BLOCK - 1;
 
 /** In µs: longer than any client has a hash kept, the longest R being 10 s. */
 const KEPT_MAX = 30_000_000;

@@ -3,12 +3,13 @@
 // what every script begins with: the world's numbers, `now`, `readClock`, and with fencing
 // `fencesOf`, `lowestRefused`, `fieldsWith` and `remember` of redis-fences.ts.
 import type { World } from '../core/lock-node.js';
+import { lowestOf } from './redis-fences.js';
 
 export const ACQUIRE = `
 local function refusal(token, low)
   local proposed = tonumber(token)
-  if proposed <= low then return 'stale' end
-  if proposed > math.max(now + skew, low + 1) then return 'ahead' end
+  if ${lowestOf('proposed')} <= low then return 'stale' end
+  if proposed > math.max(now + skew, low + 2) then return 'ahead' end
 end
 
 local function acquire(first, count, owner, token, ttl)

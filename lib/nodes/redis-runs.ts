@@ -1,4 +1,5 @@
 // Lua of the batch script of redis-scripts.ts: operations that are alike, one lock each, together.
+import { lowestOf } from './redis-fences.js';
 
 /**
  * In a batch the calls that its Lua makes cost more than what they do. A run of acquisitions, or of
@@ -24,7 +25,7 @@ local function acquireRun(first, many, words, ttl)
     local key, owner, token, isFresh = KEYS[first + n - 1], words[n], words[many + n], isKnown
     if isFenced and isKnown then
       local proposed = 0 + token
-      isFresh = proposed > low and proposed > fences[n] and proposed <= high
+      isFresh = proposed <= high and ${lowestOf('proposed')} > math.max(low, fences[n])
     end
     local stored = isFresh and call('SET', key, owner, 'PX', ttl, 'NX')
     if stored and stored.ok then

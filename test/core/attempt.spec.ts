@@ -67,7 +67,7 @@ function prepare(nodeCount: number): Trial {
     world: options.world,
     resources: ['r'],
     ownerId,
-    token: tokens.propose(0),
+    token: tokens.propose(0, false),
     ttl,
   };
   const onSettled = jest.fn<(result: AttemptResult) => void>();

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 
 import { LockTakenError, NoQuorumError } from '../../lib/core/errors.js';
-import { TokenSource } from '../../lib/core/fencing.js';
+import { lowestOf, TOKENS_PER_BLOCK, TokenSource } from '../../lib/core/fencing.js';
 import { silentObserver } from '../../lib/core/observer.js';
 import { resolveOptions } from '../../lib/core/options.js';
 import { majorityOf } from '../../lib/core/quorum.js';
@@ -53,16 +53,16 @@ describe('the proposal of a token', () => {
   it('is the wall clock in whole microseconds while nothing is known of the nodes', () => {
     const { tokens } = setUp();
 
-    expect(tokens.propose(0)).toBe(5_000_000_500);
+    expect(tokens.propose(0, false)).toBe(5_000_000_500);
   });
 
   it('only grows, also when the wall clock stands still or steps back', () => {
     const { environment, tokens } = setUp();
-    const first = tokens.propose(0);
+    const first = tokens.propose(0, false);
 
-    const second = tokens.propose(0);
+    const second = tokens.propose(0, false);
     environment.stepWallClock(-minute);
-    const third = tokens.propose(0);
+    const third = tokens.propose(0, false);
 
     expect([second, third]).toEqual([first + 1, first + 2]);
   });
@@ -81,7 +81,28 @@ describe('the proposal of a token', () => {
   it('is above the highest bound that a node has refused with', () => {
     const { tokens } = setUp();
 
-    expect(tokens.propose(9_000_000_000)).toBe(9_000_000_001);
+    expect(tokens.propose(9_000_000_000, false)).toBe(9_000_000_001);
+  });
+
+  it('stands for itself, or for a whole block of tokens above all before', () => {
+    const { tokens } = setUp();
+    const first = tokens.propose(5_000_000_510, false);
+    const block = tokens.propose(0, true);
+    const next = tokens.propose(0, false);
+    const beforeBlockEnd = tokens.propose(block + TOKENS_PER_BLOCK - 1, false);
+
+    // 5,000,000,511 would be the last of a block.
+    expect(first).toBe(5_000_000_512);
+    expect([lowestOf(block), block]).toEqual([5_000_000_544, 5_000_000_575]);
+    expect(next).toBe(block + 1);
+    expect(beforeBlockEnd).toBe(block + TOKENS_PER_BLOCK + 1);
+    expect([first, next, beforeBlockEnd].map(lowestOf)).toEqual([first, next, beforeBlockEnd]);
+  });
+
+  it('is no block once a node has refused one, in whose window there may be no room for it', () => {
+    const { tokens } = setUp();
+
+    expect(tokens.propose(9_000_000_000, true)).toBe(9_000_000_001);
   });
 
   it('follows the clock of the nodes', () => {
@@ -89,7 +110,7 @@ describe('the proposal of a token', () => {
 
     tokens.learn(0, environment.wallClock() * micro + 7_000);
 
-    expect(tokens.propose(0)).toBe(5_000_007_500);
+    expect(tokens.propose(0, false)).toBe(5_000_007_500);
     expect(tokens.offsets()).toEqual([7]);
   });
 
@@ -101,7 +122,7 @@ describe('the proposal of a token', () => {
     tokens.learn(1, now + 3_600_000_000);
     tokens.learn(2, now - 1_000);
 
-    expect(tokens.propose(0)).toBe(5_000_003_500);
+    expect(tokens.propose(0, false)).toBe(5_000_003_500);
   });
 
   it('follows the clocks that are known, be it one of three', () => {
@@ -109,13 +130,13 @@ describe('the proposal of a token', () => {
 
     tokens.learn(0, environment.wallClock() * micro + 7_000);
 
-    expect(tokens.propose(0)).toBe(5_000_007_500);
+    expect(tokens.propose(0, false)).toBe(5_000_007_500);
   });
 
   it('follows the clocks that the nodes told of when they were connected', () => {
     const { environment, tokens } = setUp([7, null, 7]);
 
-    const first = tokens.propose(0);
+    const first = tokens.propose(0, false);
     tokens.learn(0, environment.wallClock() * micro + 9_000);
 
     expect(first).toBe(5_000_007_500);
@@ -130,7 +151,7 @@ describe('the proposal of a token', () => {
     tokens.roundTook(20);
 
     // The longest is forgotten by an eighth of the difference.
-    expect(tokens.propose(0)).toBe(5_000_000_500 + 90_000);
+    expect(tokens.propose(0, false)).toBe(5_000_000_500 + 90_000);
   });
 
   it('is aimed at no more than half of the skew that clocks are allowed', () => {
@@ -138,16 +159,16 @@ describe('the proposal of a token', () => {
 
     tokens.roundTook(30_000);
 
-    expect(tokens.propose(0)).toBe(5_000_000_500 + 1_000_000);
+    expect(tokens.propose(0, false)).toBe(5_000_000_500 + 1_000_000);
   });
 
   it('that was far ahead of the nodes is forgotten', () => {
     const { tokens } = setUp();
-    tokens.propose(9_000_000_000);
+    tokens.propose(9_000_000_000, false);
 
     tokens.forget();
 
-    expect(tokens.propose(0)).toBe(5_000_000_500);
+    expect(tokens.propose(0, false)).toBe(5_000_000_500);
   });
 
   it('knows no offset of a node that has not answered, and zero where there is none', () => {

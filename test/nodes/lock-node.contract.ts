@@ -1,5 +1,6 @@
 // What core relies on, of every kind of node. Source: PROTOCOL.md sections 4, 5, 7 and 8.
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { TOKENS_PER_BLOCK } from '../../lib/core/fencing.js';
 import type { LockNode, OwnerRequest } from '../../lib/core/lock-node.js';
 import {
   acquire,
@@ -9,6 +10,7 @@ import {
   release,
   requestFor as requestOf,
   worldOf,
+  tokenAt,
 } from '../support/node-harness.js';
 
 /** A fresh, empty node, and the means to make its keys expire. */
@@ -44,7 +46,7 @@ export function describeLockNode(
       (fencing: boolean): RequestFor =>
       (overrides = {}) => {
         tokenCount += 1;
-        const token = fencing ? Math.floor(world.now()) * 1_000 + tokenCount : 0;
+        const token = fencing ? tokenAt(world.now(), tokenCount) : 0;
         return requestOf({ world: fencing ? FENCED : UNFENCED, token, ...overrides });
       };
 
@@ -230,6 +232,23 @@ function fencing(node: () => LockNode, requestFor: RequestFor, now: () => number
 
     expect(answer).toMatchObject({ vote: 'stale', low: higher.token });
     expect((await acquire(node(), requestFor({ resources: ['a'], token }))).vote).toBe('granted');
+  });
+
+  it('accepts a block of tokens as one: it has none that is not above the last, and is it whole', async () => {
+    const single = requestFor();
+    const block = { ...requestFor(), token: single.token + TOKENS_PER_BLOCK - 1 };
+    const next = { ...requestFor(), token: block.token + TOKENS_PER_BLOCK };
+    await acquire(node(), single);
+    await release(node(), single);
+
+    const answers = [await acquire(node(), block)];
+    for (const request of [next, { ...requestFor(), token: block.token }]) {
+      answers.push(await acquire(node(), request));
+      await release(node(), request);
+    }
+
+    expect(answers.map(({ vote }) => vote)).toEqual(['stale', 'granted', 'stale']);
+    expect(answers).toMatchObject([{ low: single.token }, {}, { low: next.token }]);
   });
 
   it('answers stale to an acquisition that comes after its own release', async () => {

@@ -8,7 +8,7 @@ import {
 } from '../../lib/nodes/redis-script-arguments.js';
 import type { OwnerRequest } from '../../lib/core/lock-node.js';
 import type { Microseconds } from '../../lib/core/units.js';
-import { requestFor, worldOf } from '../support/node-harness.js';
+import { requestFor, tokenAt, worldOf } from '../support/node-harness.js';
 import { client, connect } from '../support/redis-of-spec.js';
 import { runAt } from '../support/scripts-at.js';
 
@@ -127,6 +127,18 @@ describe('the fence records', () => {
     ];
 
     expect(answers).toEqual([['stale', now, high], ['stale', now, high], now]);
+  });
+
+  it('let two more than the highest in, however far ahead of the clock that is', async () => {
+    const high = tokenAt(START / 1_000 + world.clockSkewMax + 1_000, 0);
+    await client.hset(EVEN, { r: high });
+
+    const answers = [
+      await acquire(START, requestFor({ world, token: high + 3 })),
+      await acquire(START, requestFor({ world, token: high + 2 })),
+    ];
+
+    expect(answers).toEqual([['ahead', START, high], START]);
   });
 
   it('are as many as one owner has locks', async () => {

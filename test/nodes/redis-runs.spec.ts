@@ -7,10 +7,11 @@ import {
   ownerArguments,
   type BatchedOperation,
 } from '../../lib/nodes/redis-script-arguments.js';
+import { TOKENS_PER_BLOCK } from '../../lib/core/fencing.js';
 import { scriptsOf } from '../../lib/nodes/redis-scripts.js';
 import type { World } from '../../lib/core/lock-node.js';
 import type { Microseconds } from '../../lib/core/units.js';
-import { requestFor, worldOf } from '../support/node-harness.js';
+import { requestFor, tokenAt, worldOf } from '../support/node-harness.js';
 import { client, connect } from '../support/redis-of-spec.js';
 import { runAt } from '../support/scripts-at.js';
 import { callsOn, replidOf } from '../support/server-info.js';
@@ -145,6 +146,21 @@ describe('operations that are alike', () => {
     expect(replies).toEqual([[now, ...names.map(() => ['stale', now - skew])], now]);
   });
 
+  it('are refused where a token of the block is on record, and granted the next block', async () => {
+    const first = tokenAt(now / 1_000, 1);
+    await client.hset(
+      'redlock:fences:even',
+      Object.fromEntries(names.map((name) => [name, first])),
+    );
+
+    const replies = [
+      await runNow(runOf(worldOf(), first + LAST)),
+      await runNow(runOf(worldOf(), first + TOKENS_PER_BLOCK + LAST)),
+    ];
+
+    expect(replies).toEqual([[now, ...names.map(() => ['stale', first])], now]);
+  });
+
   it('are judged at one moment: the clock is asked once', async () => {
     await client.config('RESETSTAT');
 
@@ -211,6 +227,9 @@ interface Drawn {
   readonly isListening: boolean;
 }
 
+/** Place of the token in a block that stands for all of it. */
+const LAST = TOKENS_PER_BLOCK - 1;
+
 /** Operations on few locks by few owners, many of them alike; the same in each world. */
 function drawBatch(random: Random, fencing: boolean, now: Microseconds): Draw {
   const owners = ['first', 'second', 'third'];
@@ -222,12 +241,13 @@ function drawBatch(random: Random, fencing: boolean, now: Microseconds): Draw {
       ['a', 'list'],
     ] as const);
     const one = [random.pick(['a', 'b', 'c', 'c', 'list'])];
-    const token = now + random.integer(-3, 3) * 800_000;
+    const token = tokenAt(now / 1_000, 0) + random.integer(-3, 3) * 800_000;
     return {
       name,
       resources: random.chance(0.15) ? [...several] : one,
       ownerId: random.pick(owners),
-      token: fencing ? token + random.integer(0, 2) : 0,
+      // Below a block, the block, and above it.
+      token: fencing ? token + random.pick([0, 1, LAST - 1, LAST, LAST + 1]) : 0,
       wakes: random.chance(0.7),
       isListening: random.chance(0.3),
     };

@@ -90,13 +90,21 @@ export const mutantsOfNodes: readonly Mutant[] = [
     name: 'fence record not checked',
     rule: '8: P <= low is stale',
     patches: [
-      script("if (token <= low) return { vote: 'stale', isAhead: false, low, nodeTime };", ''),
+      script(
+        "if (lowestOf(token) <= low) return { vote: 'stale', isAhead: false, low, nodeTime };",
+        '',
+      ),
     ],
   },
   {
     name: 'equal token accepted',
     rule: '8: P <= low is stale',
-    patches: [script('if (token <= low) return', 'if (token < low) return')],
+    patches: [script('if (lowestOf(token) <= low) return', 'if (lowestOf(token) < low) return')],
+  },
+  {
+    name: 'block accepted by its last token',
+    rule: '8: none of its tokens is at most low',
+    patches: [script('if (lowestOf(token) <= low) return', 'if (token <= low) return')],
   },
   {
     name: 'no tombstone',

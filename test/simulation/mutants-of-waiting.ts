@@ -28,13 +28,12 @@ export const mutantsOfWaiting: readonly Mutant[] = [
   },
   {
     name: 'handed on without a release',
-    rule: '10: a lock that is handed on is released first',
+    rule: '10: a lock that is not handed over is released first',
     patches: [
       core(
         'holding',
-        'this.#askForRelease(!isHandedOn, (listeners) => {',
-        `if (isHandedOn) return resolve(this.#care?.onReleased(wasHeld, 0));
-      this.#askForRelease(true, (listeners) => {`,
+        "if (succession === 'handedOver') onDone(0);",
+        "if (succession !== 'others') onDone(0);",
       ),
     ],
   },
@@ -48,6 +47,45 @@ export const mutantsOfWaiting: readonly Mutant[] = [
         '    this.#stopCare();\n',
       ),
     ],
+  },
+  {
+    name: 'handed over and deleted',
+    rule: '10: what is handed over is released by its last holder',
+    patches: [
+      core(
+        'holding',
+        "if (succession === 'handedOver') onDone(0);",
+        "if (succession === 'handedOver') this.#askForRelease(false, onDone);",
+      ),
+    ],
+  },
+  {
+    name: 'handed over while an answer is owed',
+    rule: '10: only what all nodes have answered is handed over',
+    patches: [
+      core(
+        'holding',
+        'this.#extender === null && !this.#answers.includes(null)',
+        'this.#extender === null',
+      ),
+    ],
+  },
+  {
+    name: 'handed over while it is extended',
+    rule: '10: a lock that was extended is not handed over',
+    patches: [core('holding', 'this.#extender === null && !this.#answers', '!this.#answers')],
+  },
+  {
+    name: 'handed over with its token',
+    rule: '8, 10: distinct grants have distinct tokens',
+    patches: [
+      core('holding', 'this.fencingToken + Number(options.world.fencing)', 'this.fencingToken'),
+    ],
+  },
+  {
+    name: 'handed over beyond its block',
+    rule: '8, 10: the nodes have accepted no more tokens than those of the block',
+    patches: [core('holding', ' || token > last', '')],
   },
   {
     name: 'a queue that goes on giving way',

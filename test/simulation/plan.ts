@@ -76,12 +76,15 @@ export function drawPlan(seed: number): Plan {
   const nodes = isHasty ? drawnNodes.map(farIfFirst) : drawnNodes;
   // Of its own stream: links that break under commands, and nothing else that goes wrong.
   const isBreaking = isHasty || (isLong && new Random(seed, 3).chance(0.4));
+  const isCrowded = new Random(seed, 4).chance(0.25);
   const clients = Array.from({ length: clientCount }, (_, index) => ({
     wallOffset: random.chance(0.2)
       ? random.between(-3_600_000, 3_600_000)
       : random.between(-clockSkewMax / 4, clockSkewMax / 4),
     rate: drawRate(random, context),
-    tasks: drawTasks(new Random(seed, 100 + index), { resources, ttlMax, activeFor, isHasty }),
+    tasks: drawTasks(new Random(seed, 100 + index), {
+      ...{ resources, ttlMax, activeFor, isHasty, isCrowded },
+    }),
   }));
   return {
     seed,

@@ -11,7 +11,8 @@ export function describeTotals(totals: Totals, seconds: number): string {
   const rate = Math.round(totals.universes / seconds);
   return [
     `${totals.universes} seeds in ${seconds.toFixed(1)} s (${rate} per second), ` +
-      `${totals.events} events, ${totals.acquisitions} acquisitions`,
+      `${totals.events} events, ${totals.acquisitions} acquisitions, ` +
+      `${totals.handOvers} of them by hand-over`,
     `faults: ${faults.map(([kind, count]) => `${kind} ${count}`).join(', ')}`,
     `failed seeds: ${totals.failures.length}`,
   ].join('\n');

@@ -8,6 +8,7 @@ export interface Totals {
   universes: number;
   events: number;
   acquisitions: number;
+  handOvers: number;
   readonly faults: Map<string, number>;
   readonly failures: Outcome[];
 }
@@ -18,6 +19,7 @@ export async function runSeeds(from: number, count: number, failuresMax: number)
     universes: 0,
     events: 0,
     acquisitions: 0,
+    handOvers: 0,
     faults: new Map(),
     failures: [],
   };
@@ -26,6 +28,7 @@ export async function runSeeds(from: number, count: number, failuresMax: number)
     totals.universes += 1;
     totals.events += outcome.events;
     totals.acquisitions += outcome.acquisitions;
+    totals.handOvers += outcome.handOvers;
     for (const [kind, number] of outcome.faults) {
       totals.faults.set(kind, (totals.faults.get(kind) ?? 0) + number);
     }

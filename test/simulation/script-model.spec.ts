@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 
+import { TOKENS_PER_BLOCK } from '../../lib/core/fencing.js';
 import { resolveOptions } from '../../lib/core/options.js';
 import {
   readAcquired,
@@ -197,10 +198,16 @@ class Comparison {
       resources,
       ownerId: random.pick(OWNERS),
       // At the very borders of what is accepted, too.
-      token: !world.fencing ? 0 : random.chance(0.3) ? recorded + random.integer(0, 1) : token,
+      token: !world.fencing ? 0 : random.chance(0.3) ? this.#drawBorder(recorded) : token,
       ttl: random.integer(100, 300),
       wakes: random.chance(0.5),
     };
+  }
+
+  #drawBorder(recorded: number): number {
+    if (this.random.chance(0.5)) return recorded + this.random.integer(0, 2);
+    const block = Math.floor(recorded / TOKENS_PER_BLOCK) + this.random.integer(0, 1);
+    return (block + 1) * TOKENS_PER_BLOCK - 1;
   }
 
   // A certificate of another run of the server, or one from the future.

@@ -1,5 +1,6 @@
 // What the Lua texts of lib/nodes/redis-scripts.ts do, in TypeScript: written once, used by every
 // simulated server, and compared with real servers by script-model.spec.ts.
+import { lowestOf } from '../../lib/core/fencing.js';
 import type {
   AcquireAnswer,
   ExtendAnswer,
@@ -136,8 +137,8 @@ export class ScriptModel {
     if (owned === resources.length) return { vote: 'granted', nodeTime };
     if (world.fencing) {
       const low = this.#lowestRefused(world, resources, moment);
-      const high = Math.max(now + world.clockSkewMax * 1_000, low + 1);
-      if (token <= low) return { vote: 'stale', isAhead: false, low, nodeTime };
+      const high = Math.max(now + world.clockSkewMax * 1_000, low + 2);
+      if (lowestOf(token) <= low) return { vote: 'stale', isAhead: false, low, nodeTime };
       if (token > high) return { vote: 'stale', isAhead: true, low, nodeTime };
     }
     if (moment.isFull) throw new OutOfMemory();

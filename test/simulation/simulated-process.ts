@@ -37,6 +37,8 @@ export class SimulatedProcess {
   /** Its callers begin no further step. */
   isDraining = false;
   acquisitions = 0;
+  /** How many of them the nodes were not asked for. */
+  handOvers = 0;
   /** How many of its callers are not done. */
   tasks = 0;
   readonly #nodes: readonly SimulatedNode[];
@@ -116,8 +118,9 @@ export class SimulatedProcess {
     const released = new Set<Lock>();
     return {
       ...silentObserver,
-      acquired: (lock) => {
+      acquired: (lock, _, attempts) => {
         this.acquisitions += 1;
+        if (attempts === 0) this.handOvers += 1;
         trace(`holds ${lock.resources.join('+')} as ${lock.ownerId}, token ${lock.fencingToken}`);
       },
       refused: (resources, error) => trace(`does not get ${resources.join('+')}: ${nameOf(error)}`),

@@ -37,17 +37,34 @@ interface TaskContext {
   readonly ttlMax: number;
   readonly activeFor: number;
   readonly isHasty: boolean;
+  /** Many callers of one process that want the same for a moment each. */
+  readonly isCrowded: boolean;
 }
 
 /** Draws what the callers of one client do. */
 export function drawTasks(random: Random, context: TaskContext): Task[] {
-  const count = random.pick([1, 1, 2]);
+  const count = context.isCrowded ? random.integer(3, 6) : random.pick([1, 1, 2]);
   return Array.from({ length: count }, () =>
     Array.from({ length: random.integer(2, 5) }, () => {
       const step = drawStep(random, context);
-      return context.isHasty ? { ...step, ...haste(random, context) } : step;
+      if (context.isHasty) return { ...step, ...haste(random, context) };
+      return context.isCrowded ? { ...step, ...crowd(random, context) } : step;
     }),
   );
+}
+
+function crowd(random: Random, { resources, ttlMax, activeFor }: TaskContext): Partial<Step> {
+  return {
+    kind: random.pick<StepKind>(['using', 'using', 'using', 'acquire', 'extend']),
+    resources: random.chance(0.2) ? resources : resources.slice(0, 1),
+    ttl: ttlMax,
+    wait: activeFor,
+    idle: random.next() ** 3 * 20,
+    hold: random.next() ** 2 * 15,
+    ending: random.pick<Ending>(['release', 'release', 'release', 'release', 'twice', 'never']),
+    hasWatchdog: false,
+    isFollowed: true,
+  };
 }
 
 function haste(random: Random, { ttlMax }: TaskContext): Partial<Step> {

@@ -24,6 +24,7 @@ export interface Outcome {
   readonly findings: readonly Finding[];
   readonly events: number;
   readonly acquisitions: number;
+  readonly handOvers: number;
   readonly faults: ReadonlyMap<string, number>;
   readonly trace: readonly string[];
 }
@@ -189,6 +190,7 @@ export class Universe {
       findings: this.findings.all,
       events: this.scheduler.events,
       acquisitions: this.#processes.reduce((sum, process) => sum + process.acquisitions, 0),
+      handOvers: this.#processes.reduce((sum, process) => sum + process.handOvers, 0),
       faults,
       trace: this.#trace,
     };

@@ -1,5 +1,6 @@
 // What the tests of lock nodes share: promises for answers, requests, and an observer to await.
 import { systemEnvironment } from '../../lib/core/environment.js';
+import { TOKENS_PER_BLOCK } from '../../lib/core/fencing.js';
 import type {
   AcquireAnswer,
   ExtendAnswer,
@@ -13,6 +14,7 @@ import type {
 } from '../../lib/core/lock-node.js';
 import { silentObserver, type RedlockObserver } from '../../lib/core/observer.js';
 import { resolveOptions, type RedlockOptions } from '../../lib/core/options.js';
+import type { Microseconds, Milliseconds } from '../../lib/core/units.js';
 import { createNodes, type NodeInput, type NodeSet } from '../../lib/nodes/node-inputs.js';
 
 export function acquire(node: LockNode, request: OwnerRequest): Promise<AcquireAnswer> {
@@ -79,10 +81,18 @@ export function requestFor(overrides: Partial<OwnerRequest> = {}): OwnerRequest 
     world: worldOf(),
     resources: ['r'],
     ownerId: `owner-${ownerCount}`,
-    token: Date.now() * 1_000 + ownerCount,
+    token: tokenAt(Date.now(), ownerCount),
     ttl: 10_000,
     ...overrides,
   };
+}
+
+/**
+ * A token of `now`, in ms, and others for other counts: each the first of a block, so that those
+ * beside it stand for themselves.
+ */
+export function tokenAt(now: Milliseconds, count: number): Microseconds {
+  return (Math.floor((now * 1_000) / TOKENS_PER_BLOCK) + count) * TOKENS_PER_BLOCK;
 }
 
 export interface NodeEvent {

@@ -39,7 +39,7 @@ export class ClaimCheck {
       const who = `${first.ownerId} (${first.token}) and ${second.ownerId} (${second.token})`;
       if (first.token === second.token) {
         this.findings.add('tokens', second.from, `${who} have one token for ${resource}`);
-      } else if (first.from < second.beganAt && first.token > second.token) {
+      } else if (hasPrecedence(first, second) && first.token > second.token) {
         this.findings.add('tokens', second.from, `${who} have tokens in the wrong order`);
       } else if (second.from < first.beganAt && second.token > first.token) {
         this.findings.add('tokens', second.from, `${who} have tokens in the wrong order`);
@@ -63,6 +63,11 @@ export class ClaimCheck {
       });
     }
   }
+}
+
+/** Whether `second` was asked for after `first` was held, or got its keys from it. */
+function hasPrecedence(first: Claim, second: Claim): boolean {
+  return first.from < second.beganAt || first.ownerId === second.ownerId;
 }
 
 /** Follows one lock: asks it whether it is held, to the last moment and beyond. */
