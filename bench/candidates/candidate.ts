@@ -15,6 +15,11 @@ export interface Kept extends Held {
 export interface Candidate {
   /** Locks `resource` for the settings' ttl; nobody extends it. Waits up to the patience. */
   acquire(resource: string): Promise<Held>;
+  /**
+   * Runs `body` under the lock of `resource`, where the library has a way of its own that costs less
+   * than to acquire before and to release after it.
+   */
+  using?(resource: string, body: () => Promise<void>): Promise<void>;
   /** Locks `resource`, and extends the lock in the way that the library offers for it. */
   keep(resource: string): Promise<Kept>;
   close(): Promise<void>;

@@ -29,6 +29,7 @@ export function connectOurs(options: RedlockModuleOptions): Connect {
     const service = application.get(RedlockService);
     return {
       acquire: (resource) => service.acquire(resource, ttl),
+      using: (resource, body) => service.using(resource, { ttl, watchdog: false }, body),
       keep: async (resource) => {
         const lock = await service.acquire(resource, ttl, { watchdog: true });
         return { release: () => lock.release(), isLost: () => !lock.isValid };

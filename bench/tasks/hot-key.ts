@@ -2,6 +2,7 @@
 import { Redis } from 'ioredis';
 
 import { pause, settlesWithin } from '../measure/pause.js';
+import type { Candidate } from '../candidates/candidate.js';
 import type { WireCount } from '../measure/wire-counter.js';
 import type { Session } from './session.js';
 
@@ -58,21 +59,18 @@ export async function runHotKey(session: Session, task: HotKeyTask): Promise<Hot
         if (waitingSince.delete(caller)) waits.push(performance.now() - calledAt);
       };
       try {
-        const held = await candidate.acquire(resource);
-        const acquiredAt = performance.now();
-        endWait();
-        tally.acquisitions += 1;
-        try {
-          if (acquiredAt > endsAt) continue;
+        await runUnderLock(candidate, resource, async () => {
+          const acquiredAt = performance.now();
+          endWait();
+          tally.acquisitions += 1;
+          if (acquiredAt > endsAt) return;
           perCaller[caller] = (perCaller[caller] ?? 0) + 1;
           const entered = presence.enter();
           await pause(section);
           if ((await entered) !== 1) tally.overlaps += 1;
           await presence.leave();
           tally.inside += performance.now() - acquiredAt;
-        } finally {
-          await held.release();
-        }
+        });
       } catch (error) {
         endWait();
         tally.errors += 1;
@@ -87,6 +85,23 @@ export async function runHotKey(session: Session, task: HotKeyTask): Promise<Hot
   for (const calledAt of waitingSince.values()) waits.push(performance.now() - calledAt);
   presence.close();
   return { ...tally, perCaller, waits, wire: wire.stop(), firstError };
+}
+
+async function runUnderLock(
+  candidate: Candidate,
+  resource: string,
+  body: () => Promise<void>,
+): Promise<void> {
+  if (candidate.using !== undefined) {
+    await candidate.using(resource, body);
+    return;
+  }
+  const held = await candidate.acquire(resource);
+  try {
+    await body();
+  } finally {
+    await held.release();
+  }
 }
 
 async function openPresence({ resource, stateUrl }: HotKeyTask): Promise<Presence> {
