@@ -97,16 +97,31 @@ export class Operations {
     return lock === null ? null : this.#take(lock, calledAt);
   }
 
-  async using(resources: string | readonly string[], options: UsingOptions): Promise<void> {
+  async using(
+    resources: string | readonly string[],
+    options: UsingOptions,
+    work = (held: HeldLock) => this.work(held),
+  ): Promise<void> {
     const calledAt = instantNow();
     await this.#tools.redlock.using(resources, options, async (lock) => {
       const held = this.#take(lock, calledAt);
       try {
-        await this.work(held);
+        await work(held);
       } finally {
         held.end();
       }
     });
+  }
+
+  /** Several calls at once that want the same for a moment: it is handed over among them. */
+  async crowd(): Promise<void> {
+    const resource = this.resource();
+    const options = { ttl: this.#tools.ttlMax, wait: this.wait() };
+    const calls = Array.from({ length: 6 }, () =>
+      this.using(resource, options, (held) => this.#write(held)),
+    );
+    const outcomes = await Promise.allSettled(calls);
+    for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
   }
 
   /** Lets go, and releases. */
@@ -161,6 +176,10 @@ const underWatchdog: Operation = async function () {
   await this.using(this.resource(), { ttl: this.ttl(), wait: this.wait() });
 };
 
+const crowded: Operation = function () {
+  return this.crowd();
+};
+
 const byHand: Operation = async function () {
   const held = await this.acquire(this.resource());
   await this.work(held);
@@ -206,6 +225,7 @@ const abandoned: Operation = async function () {
 const operations: readonly Operation[] = [
   underWatchdog,
   underWatchdog,
+  crowded,
   byHand,
   extendedByHand,
   extendedByHand,
