@@ -38,6 +38,7 @@ export {
   type WakeListener,
   type World,
 } from './core/lock-node.js';
+export { lowestTokenOf } from './core/fencing.js';
 export { type Environment, type TimerHandle } from './core/environment.js';
 export { MemoryNode, type MemoryNodeOptions } from './nodes/memory-node.js';
 export { type NodeInput, type NodeTraits } from './nodes/node-inputs.js';

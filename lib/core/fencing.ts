@@ -22,8 +22,12 @@ export const FORGETTING = 1 / 8;
  */
 export const TOKENS_PER_BLOCK = 32;
 
-/** The lowest of the tokens that a proposal stands for. */
-export function lowestOf(proposal: Microseconds): Microseconds {
+/**
+ * The lowest of the tokens that the proposal of a request stands for: what a {@link LockNode} holds
+ * against those that it has accepted. It records the proposal itself, which is the highest.
+ * Source: PROTOCOL.md section 8.
+ */
+export function lowestTokenOf(proposal: Microseconds): Microseconds {
   const place = proposal % TOKENS_PER_BLOCK;
   return place === TOKENS_PER_BLOCK - 1 ? proposal - place : proposal;
 }
@@ -35,7 +39,7 @@ function blockFrom(lowest: Microseconds): Microseconds {
 
 /** The first proposal from `lowest` on that stands for itself. */
 function singleFrom(lowest: Microseconds): Microseconds {
-  return lowestOf(lowest) === lowest ? lowest : lowest + 1;
+  return lowestTokenOf(lowest) === lowest ? lowest : lowest + 1;
 }
 
 /** Source of one process's token proposals, in microseconds since 1970. */

@@ -1,7 +1,7 @@
 // One lock's life on the nodes: leases, extension, loss, release. Rules: PROTOCOL.md sections 3
 // and 5 to 7. What is claimed is computed from the clock when asked; timers only notify.
 import { Extender } from './extender.js';
-import { lowestOf } from './fencing.js';
+import { lowestTokenOf } from './fencing.js';
 import { hasSlept, NodeLeases } from './node-leases.js';
 import { mayHoldKeys } from './node-votes.js';
 import { askForRelease, undoAt } from './release-round.js';
@@ -50,7 +50,7 @@ export class Holding implements Extendable {
     terms: RoundTerms,
     answers: readonly (AcquireAnswer | null)[],
     acquiredAt = terms.startedAt,
-    fencingToken = lowestOf(request.token),
+    fencingToken = lowestTokenOf(request.token),
   ) {
     const { nodes, quorum } = ensemble;
     this.acquiredAt = acquiredAt;

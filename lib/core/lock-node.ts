@@ -33,7 +33,10 @@ export interface OwnerRequest {
   readonly resources: readonly string[];
   /** Unique, and without white space. */
   readonly ownerId: string;
-  /** The fencing token P that this owner proposed; 0 where `world.fencing` is off. */
+  /**
+   * The fencing token P that this owner proposed, or the last of a block of them: from
+   * {@link lowestTokenOf} on, all are accepted or none. 0 where `world.fencing` is off.
+   */
   readonly token: Microseconds;
   /** Lifetime given to the keys (for a release: the longest they were given), whole ms. */
   readonly ttl: Milliseconds;
@@ -43,7 +46,8 @@ export interface OwnerRequest {
  * What one node says to one request for a lock.
  * - `granted`: stored, and the vote counts.
  * - `taken`: another owner holds one of the resources; `remaining` ms of its ttl, -1 if unknown.
- * - `stale`: the token is not above `low` (`isAhead`: not within the node's clock window).
+ * - `stale`: the token, or the lowest of its block, is not above `low`, the highest that was ever
+ *   accepted (`isAhead`: it is not within the node's clock window).
  * - `quarantined`: stored, but the node restarted too recently for its vote to count.
  * - `failed`: an error, or nobody knows; `mayHold` when the keys may be stored all the same.
  */

@@ -2,7 +2,7 @@
 //
 // It has no birth certificate and is never quarantined. Quarantine is for a node that forgets
 // locks while their holders live on; this one's data lives and dies with its users.
-import { lowestOf } from '../core/fencing.js';
+import { lowestTokenOf } from '../core/fencing.js';
 import { inMicrotask, systemEnvironment, type Environment } from '../core/environment.js';
 import type {
   AcquireAnswer,
@@ -114,7 +114,7 @@ export class MemoryNode implements LockNode {
     if (world.fencing) {
       const low = this.#lowestRefused(world, keys, now);
       const high = Math.max(now + world.clockSkewMax * 1_000, low + 2);
-      if (lowestOf(token) <= low) return { vote: 'stale', isAhead: false, low, nodeTime: now };
+      if (lowestTokenOf(token) <= low) return { vote: 'stale', isAhead: false, low, nodeTime: now };
       if (token > high) return { vote: 'stale', isAhead: true, low, nodeTime: now };
       this.#record(world, keys, token, now);
     }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 
 import { LockTakenError, NoQuorumError } from '../../lib/core/errors.js';
-import { lowestOf, TOKENS_PER_BLOCK, TokenSource } from '../../lib/core/fencing.js';
+import { lowestTokenOf, TOKENS_PER_BLOCK, TokenSource } from '../../lib/core/fencing.js';
 import { silentObserver } from '../../lib/core/observer.js';
 import { resolveOptions } from '../../lib/core/options.js';
 import { majorityOf } from '../../lib/core/quorum.js';
@@ -93,10 +93,10 @@ describe('the proposal of a token', () => {
 
     // 5,000,000,511 would be the last of a block.
     expect(first).toBe(5_000_000_512);
-    expect([lowestOf(block), block]).toEqual([5_000_000_544, 5_000_000_575]);
+    expect([lowestTokenOf(block), block]).toEqual([5_000_000_544, 5_000_000_575]);
     expect(next).toBe(block + 1);
     expect(beforeBlockEnd).toBe(block + TOKENS_PER_BLOCK + 1);
-    expect([first, next, beforeBlockEnd].map(lowestOf)).toEqual([first, next, beforeBlockEnd]);
+    expect([first, next, beforeBlockEnd].map(lowestTokenOf)).toEqual([first, next, beforeBlockEnd]);
   });
 
   it('is no block once a node has refused one, in whose window there may be no room for it', () => {

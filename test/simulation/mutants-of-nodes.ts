@@ -91,7 +91,7 @@ export const mutantsOfNodes: readonly Mutant[] = [
     rule: '8: P <= low is stale',
     patches: [
       script(
-        "if (lowestOf(token) <= low) return { vote: 'stale', isAhead: false, low, nodeTime };",
+        "if (lowestTokenOf(token) <= low) return { vote: 'stale', isAhead: false, low, nodeTime };",
         '',
       ),
     ],
@@ -99,12 +99,14 @@ export const mutantsOfNodes: readonly Mutant[] = [
   {
     name: 'equal token accepted',
     rule: '8: P <= low is stale',
-    patches: [script('if (lowestOf(token) <= low) return', 'if (lowestOf(token) < low) return')],
+    patches: [
+      script('if (lowestTokenOf(token) <= low) return', 'if (lowestTokenOf(token) < low) return'),
+    ],
   },
   {
     name: 'block accepted by its last token',
     rule: '8: none of its tokens is at most low',
-    patches: [script('if (lowestOf(token) <= low) return', 'if (token <= low) return')],
+    patches: [script('if (lowestTokenOf(token) <= low) return', 'if (token <= low) return')],
   },
   {
     name: 'no tombstone',

@@ -1,6 +1,6 @@
 // What the Lua texts of lib/nodes/redis-scripts.ts do, in TypeScript: written once, used by every
 // simulated server, and compared with real servers by script-model.spec.ts.
-import { lowestOf } from '../../lib/core/fencing.js';
+import { lowestTokenOf } from '../../lib/core/fencing.js';
 import type {
   AcquireAnswer,
   ExtendAnswer,
@@ -138,7 +138,7 @@ export class ScriptModel {
     if (world.fencing) {
       const low = this.#lowestRefused(world, resources, moment);
       const high = Math.max(now + world.clockSkewMax * 1_000, low + 2);
-      if (lowestOf(token) <= low) return { vote: 'stale', isAhead: false, low, nodeTime };
+      if (lowestTokenOf(token) <= low) return { vote: 'stale', isAhead: false, low, nodeTime };
       if (token > high) return { vote: 'stale', isAhead: true, low, nodeTime };
     }
     if (moment.isFull) throw new OutOfMemory();
