@@ -1,5 +1,5 @@
-// One lock's life on the nodes: leases, extension, loss, release. Rules: PROTOCOL.md sections 3
-// and 5 to 7. What is claimed is computed from the clock when asked; timers only notify.
+// One lock's life on the nodes: leases, extension, loss, release. Rules: PROTOCOL.md sections 3,
+// 5 to 7 and 10. What is claimed is computed from the clock when asked; timers only notify.
 import { Extender } from './extender.js';
 import { lowestTokenOf } from './fencing.js';
 import { hasSlept, NodeLeases } from './node-leases.js';

@@ -189,7 +189,7 @@ describe('a lock that is handed over', () => {
     expect(await scene.owners()).toEqual([lock.ownerId, lock.ownerId, lock.ownerId]);
   });
 
-  it('is one of several resources, where the next call wants all of them', async () => {
+  it('may be of several resources, where the next call wants all of them', async () => {
     const scene = await setQueue({}, ['a', 'b']);
 
     await scene.first.release();

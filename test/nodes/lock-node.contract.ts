@@ -234,7 +234,7 @@ function fencing(node: () => LockNode, requestFor: RequestFor, now: () => number
     expect((await acquire(node(), requestFor({ resources: ['a'], token }))).vote).toBe('granted');
   });
 
-  it('accepts a block of tokens as one: it has none that is not above the last, and is it whole', async () => {
+  it('accepts a block of tokens only where all are above the last one, and records the highest', async () => {
     const single = requestFor();
     const block = { ...requestFor(), token: single.token + TOKENS_PER_BLOCK - 1 };
     const next = { ...requestFor(), token: block.token + TOKENS_PER_BLOCK };

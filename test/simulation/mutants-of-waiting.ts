@@ -38,17 +38,6 @@ export const mutantsOfWaiting: readonly Mutant[] = [
     ],
   },
   {
-    name: 'handed on while it is held',
-    rule: '7, 10: the state leaves held before the next call may have it',
-    patches: [
-      core(
-        'holding',
-        "    if (wasHeld) this.#state = 'released';\n    this.#stopCare();\n",
-        '    this.#stopCare();\n',
-      ),
-    ],
-  },
-  {
     name: 'handed over and deleted',
     rule: '10: what is handed over is released by its last holder',
     patches: [
