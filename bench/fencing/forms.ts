@@ -5,7 +5,7 @@ import type { World } from '../../lib/core/lock-node.js';
 import { resolveOptions } from '../../lib/core/options.js';
 import { fencesIn } from '../../lib/nodes/redis-fences.js';
 import { sharedKeys } from '../../lib/nodes/redis-script-arguments.js';
-import { scriptsOf, WORDS_OF } from '../../lib/nodes/redis-scripts.js';
+import { scriptsOf } from '../../lib/nodes/redis-scripts.js';
 
 /** What a node is called with for each lock: its key, and its early record where there is one. */
 export interface Form {
@@ -56,8 +56,8 @@ local function releaseRun(first, many, words)
   for n = 1, many do keys[n] = KEYS[first + (n - 1) * step] end
   local holders = redis.call('MGET', unpack(keys))
   for n = 1, many do
-    local key, token = keys[n], words[many + n]
-    if holders[n] ~= words[n] then
+    local key, token = keys[n], words[3 + many + n]
+    if holders[n] ~= words[3 + n] then
       bury(key, token)
     elseif let(key, token, first + (n - 1) * step) then
       listed[#listed + 1] = key
@@ -69,13 +69,12 @@ local function releaseRun(first, many, words)
   redis.call('PUBSUB', 'NUMSUB', 'redlock:wake:')
 end
 
-${WORDS_OF}
 local runs, first = {acquire = acquireRun, release = releaseRun}, start
 for _, run in ipairs(ARGV) do
-  local name, figure, rest = string.match(run, '^(%a+) (%d+) %d+ (.+)$')
-  local words = wordsOf(rest)
-  runs[name](first, #words / 2, words, figure)
-  first = first + #words / 2 * step
+  local words = cjson.decode(run)
+  local many = (#words - 3) / 2
+  runs[words[1]](first, many, words, words[2])
+  first = first + many * step
 end
 `;
 
@@ -86,13 +85,13 @@ local function acquireRun(first, many, words, ttl)
   local taken = {}
   for place = 1, many do
     local n = (place - 1) * step + 1
-    local key, token, lowest = KEYS[first + n - 1], 0 + words[many + place], lowOf(found, n)
+    local key, token, lowest = KEYS[first + n - 1], 0 + words[3 + many + place], lowOf(found, n)
     if lowest < low then lowest = low end
     local vote = (isHolder(found[n]) or taken[key]) and 'taken' or refusal(token, lowest)
     if not vote then
-      redis.call('SET', key, words[place], 'PX', ttl)
+      redis.call('SET', key, words[3 + place], 'PX', ttl)
       taken[key] = true
-      keep(first + n, words[many + place], token)
+      keep(first + n, words[3 + many + place], token)
     end
     answered = answered + 1
     answers[answered] = vote and {vote, lowest} or 0

@@ -5,6 +5,7 @@
 // as usual, they leave to the operation, which looks again.
 import type { World } from '../core/lock-node.js';
 import { freshnessIn } from './redis-fences.js';
+import { channelIn } from './redis-operations.js';
 import { sharedKeys } from './redis-script-arguments.js';
 
 /** An acquisition of one lock, unless its owner has it already. */
@@ -26,11 +27,11 @@ end
 export const handOverAtOnce = (world: World): string => {
   const first = firstLock(world);
   const second = first + 1;
-  const ownerAndToken = world.fencing ? '(%S+) (%d+)' : '(%S+)';
+  const ownerAndToken = world.fencing ? '"([^"]+)","(%d+)"' : '"([^"]+)"';
   return `
 if #ARGV == 2 and #KEYS == ${second}${isCounted(world)} then
-  local key, holder = KEYS[${first}], string.match(ARGV[1], '^release 0 1 (%S+)')
-  local ttl, owner, digits = string.match(ARGV[2], '^acquire (%d+) 1 ${ownerAndToken}$')
+  local key, holder = KEYS[${first}], string.match(ARGV[1], '^%["release","0","1","([^"]+)')
+  local ttl, owner, digits = string.match(ARGV[2], '^%["acquire","(%d+)","1",${ownerAndToken}%]$')
   if holder and owner and key == KEYS[${second}] and redis.pcall('GET', key) == holder then
     ${grant(world)}
   end
@@ -38,13 +39,16 @@ end
 `;
 };
 
-/** A release of one lock by whoever has it. Needs `wake`. */
+/** A release of one lock by whoever has it, where nobody listens. */
 export const releaseAtOnce = (world: World): string => {
   const lock = firstLock(world);
   return `
 if #KEYS == ${lock} and redis.call('GET', KEYS[${lock}]) == ARGV[1] then
-  redis.call('DEL', KEYS[${lock}])
-  return ARGV[2] == '0' and 0 or wake(${lock}, ${lock}, ARGV[2])
+  local key = KEYS[${lock}]
+  if ARGV[2] == '0' or (redis.pcall('PUBSUB', 'NUMSUB', ${channelIn(world)})[2] or 0) == 0 then
+    redis.call('DEL', key)
+    return 0
+  end
 end
 `;
 };

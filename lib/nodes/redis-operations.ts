@@ -64,25 +64,26 @@ local function extend(first, count, owner, token, ttl)
 end
 `;
 
+/** Lua for where the release of the lock `key` is told. */
+export const channelIn = ({ keyPrefix }: World): string => {
+  const length = Buffer.byteLength(keyPrefix);
+  // Mostly there is no prefix, and nothing to cut for each lock that is released.
+  if (length === 0) return `'redlock:wake:' .. key`;
+  return `string.sub(key, 1, ${length}) .. 'redlock:wake:' .. string.sub(key, ${length + 1})`;
+};
+
 /**
  * `wake` tells the processes that listen for these locks, and says how many others they are:
  * `wakes` is '2' where the caller listens itself, else '1'. A user without the right to is heard
  * by nobody: they poll. Whoever listens for any lock is subscribed to the common channel too.
  */
-export const wakeUpsIn = ({ keyPrefix }: World): string => {
-  const length = Buffer.byteLength(keyPrefix);
-  // Mostly there is no prefix, and nothing to cut for each lock that is released.
-  const channel =
-    length === 0
-      ? `'redlock:wake:' .. key`
-      : `string.sub(key, 1, ${length}) .. 'redlock:wake:' .. string.sub(key, ${length + 1})`;
-  return `
+export const wakeUpsIn = (world: World): string => `
 local function channelOf(key)
-  return ${channel}
+  return ${channelIn(world)}
 end
 
 local function commonChannelOf(key)
-  return channelOf(string.sub(key, 1, ${length}))
+  return channelOf(string.sub(key, 1, ${Buffer.byteLength(world.keyPrefix)}))
 end
 
 local function subscribersOf(channel)
@@ -105,7 +106,6 @@ local function wake(first, last, wakes)
   return most
 end
 `;
-};
 
 /** Where all keys were deleted the acquisition has been here, and its token is on record. */
 export const RELEASE = `

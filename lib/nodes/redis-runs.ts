@@ -10,6 +10,7 @@ import { lowestOf } from './redis-fences.js';
  * Where nobody is subscribed to the common channel, nobody waits for any of the resources.
  * Whether a lock is taken is not read: SET NX says so. A token that may be more than the clock
  * allows is left to the operation, which knows that one more than the record is right.
+ * `answered`: how many places of the answer are before those of the run, whose `words` ARGV gives.
  * Needs of the batch script: the operations, and what it answers with.
  */
 export const RUNS = `
@@ -17,26 +18,28 @@ local function fail(places, problem)
   for _, place in ipairs(places) do answers[place] = errorOf(problem) end
 end
 
-local function acquireRun(first, many, words, ttl)
+local function acquireRun(first, answered, many, words, ttl)
   local call, low, high, granted, count = redis.pcall, now - skew, now + skew, entryOf('granted'), 0
   local isKnown, fences, accepted, places = not isFenced, nil, {}, {}
   if isFenced then isKnown, fences = pcall(fencesOf, first, first + many - 1) end
   for n = 1, many do
-    local key, owner, token, isFresh = KEYS[first + n - 1], words[n], words[many + n], isKnown
+    local at, owner, token, isFresh = first + n - 1, words[3 + n], words[3 + many + n], isKnown
     if isFenced and isKnown then
       local proposed = 0 + token
       isFresh = proposed <= high and ${lowestOf('proposed')} > math.max(low, fences[n])
     end
-    local stored = isFresh and call('SET', key, owner, 'PX', ttl, 'NX')
-    if stored and stored.ok then
-      answered, count = answered + 1, count + 1
-      answers[answered], places[count] = granted, answered
-      accepted[2 * count - 1], accepted[2 * count] = key, token
+    local stored = isFresh and call('SET', KEYS[at], owner, 'PX', ttl, 'NX')
+    if not (stored and stored.ok) then
+      answer(answered + n, pcall(acquire, at, 1, owner, token, ttl))
     else
-      answer(pcall(acquire, first + n - 1, 1, owner, token, ttl))
+      if granted ~= 0 then answers[answered + n] = granted end
+      if isFenced then
+        count = count + 1
+        places[count], accepted[2 * count - 1], accepted[2 * count] = answered + n, KEYS[at], token
+      end
     end
   end
-  if not isFenced or count == 0 then return end
+  if count == 0 then return end
   local isKept, problem = pcall(remember, accepted)
   if not isKept then fail(places, problem) end
 end
@@ -52,16 +55,16 @@ local function tellAll(keys, places, wakes)
   end
 end
 
-local function releaseRun(first, many, words, wakes)
+local function releaseRun(first, answered, many, words, wakes)
   local deleted, places, count = {}, {}, 0
   local holders = redis.pcall('MGET', unpack(KEYS, first, first + many - 1))
   for n = 1, many do
-    local at, owner = first + n - 1, words[n]
+    local at, owner = first + n - 1, words[3 + n]
     if holders[n] == owner then
-      answered, count = answered + 1, count + 1
-      answers[answered], deleted[count], places[count] = 0, KEYS[at], answered
+      count = count + 1
+      deleted[count], places[count] = KEYS[at], answered + n
     else
-      answer(pcall(release, at, 1, owner, words[many + n], wakes))
+      answer(answered + n, pcall(release, at, 1, owner, words[3 + many + n], wakes))
     end
   end
   if count == 0 then return end

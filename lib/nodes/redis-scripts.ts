@@ -137,31 +137,18 @@ const ANSWER_ONE = `
 if vote == 'granted' then return now end
 return {vote, now, figure}`;
 
-/** `wordsOf`: what stands between the spaces of a text. */
-export const WORDS_OF = `
-local function wordsOf(text)
-  local find, sub, words, count, at = string.find, string.sub, {}, 0, 1
-  repeat
-    local gap = find(text, ' ', at, true) or 0
-    count = count + 1
-    words[count] = sub(text, at, gap - 1)
-    at = gap + 1
-  until gap == 0
-  return words
-end
-`;
-
 /**
- * ARGV: for each run of operations that are alike one text, with spaces between: its name, its ttl
- * (or what a release has there), the number of locks of each, and the owners, with fencing followed
- * by as many tokens. Answers with the node's time where all were granted or done and nobody was
- * told; else with the time, and for each operation that was granted or done with a number, how many
- * a release told, else with its vote and a figure.
- * `areAlike`: whether all that was answered so far is 0. `entryOf`: what is answered for a vote.
+ * ARGV: for each run of operations that are alike one JSON list of texts: its name, its ttl (or
+ * what a release has there), the number of locks of each, and the owners, with fencing followed by
+ * as many tokens. Answers with the node's time where all were granted or done and nobody was told;
+ * else with the time, and for each operation that was granted or done with a number, how many a
+ * release told, else with its vote and a figure.
+ * `answers`: what is not 0, by place. `areAlike`: whether nothing is. `entryOf`: what is answered
+ * for a vote.
  */
 const batch = (world: World): string => `
 local operations = {acquire = acquire, extend = extend, release = release}
-local answers, answered, areAlike = {now}, 1, true
+local answers, areAlike = {now}, true
 
 local function entryOf(vote, figure)
   vote, figure = counted(vote, figure)
@@ -175,26 +162,25 @@ local function errorOf(problem)
   return {'error', type(problem) == 'table' and problem.err or problem}
 end
 
-local function answer(isDone, vote, figure)
-  answered = answered + 1
-  answers[answered] = isDone and entryOf(vote, figure) or errorOf(vote)
+local function answer(place, isDone, vote, figure)
+  answers[place] = isDone and entryOf(vote, figure) or errorOf(vote)
 end
 
-${WORDS_OF}${RUNS}
-local first = ${sharedKeys(world).length + 1}
+${RUNS}
+local first, answered = ${sharedKeys(world).length + 1}, 1
 for _, run in ipairs(ARGV) do
-  local name, figure, locks, rest = string.match(run, '^(%a+) (%d+) (%d+) (.+)$')
-  local words, each = wordsOf(rest), tonumber(locks)
-  local many = #words${world.fencing ? ' / 2' : ''}
+  local words = cjson.decode(run)
+  local name, figure, each = words[1], words[2], tonumber(words[3])
+  local many = ${world.fencing ? '(#words - 3) / 2' : '#words - 3'}
   if runs[name] and each == 1 and many > 1 then
-    runs[name](first, many, words, figure)
+    runs[name](first, answered, many, words, figure)
   else
     for n = 1, many do
-      local at = first + (n - 1) * each
-      answer(pcall(operations[name], at, each, words[n], words[many + n], figure))
+      local at, owner, token = first + (n - 1) * each, words[3 + n], words[3 + many + n]
+      answer(answered + n, pcall(operations[name], at, each, owner, token, figure))
     end
   end
-  first = first + many * each
+  first, answered = first + many * each, answered + many
 end
 `;
 
@@ -215,14 +201,16 @@ ${end}${ANSWER_ONE}`),
 local vote, figure = counted(${one('extend', world)})
 ${end}${ANSWER_ONE}`),
 
-    release: script(`${preamble(world)}${wakeUpsIn(world)}${releaseAtOnce(world)}${fences}${RELEASE}
+    release: script(`${releaseAtOnce(world)}${preamble(world)}${wakeUpsIn(world)}${fences}${RELEASE}
 local _, listeners = ${one('release', world)}
 return listeners`),
 
     batch: script(`${vote}${readClock}${handOverAtOnce(world)}${fences}
 ${ACQUIRE}${EXTEND}${wakeUpsIn(world)}${RELEASE}${batch(world)}
 ${end}
-return areAlike and now or answers`),
+if areAlike then return now end
+for place = 2, answered do answers[place] = answers[place] or 0 end
+return answers`),
 
     certify: script(`${begin}${agreement(world)}
 ${quarantine === 0 ? 'readClock() local uncounted, replid = 0, 1' : end}
