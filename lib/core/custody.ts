@@ -147,10 +147,11 @@ export class Custody {
 
   /** @internal Called by a charge. */
   onReleasing({ holding, waiter }: Charge): Succession {
-    const [next, ...others] = this.#context.waitingRoom.handOn(waiter);
+    const heads = this.#context.waitingRoom.handOn(waiter);
+    const next = heads[0];
     if (next === undefined) return 'others';
     // Together they want just what is released: one by itself wants all of it.
-    if (others.length === 0 && next.handOverTtl !== null) {
+    if (heads.length === 1 && next.handOverTtl !== null) {
       next.received = holding.handOver(next.handOverTtl);
     }
     return next.received === null ? 'ours' : 'handedOver';

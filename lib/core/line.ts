@@ -5,6 +5,7 @@ import type { Waiter } from './waiter.js';
 
 /** The queue of one resource in this process, and what it knows of other processes. */
 export class Line {
+  readonly resource: string;
   /** In the order of arrival. */
   readonly waiters: Waiter[];
   wakeUps: WakeUps | null = null;
@@ -21,7 +22,8 @@ export class Line {
   /** Races after wake-ups since this process last had the lock. */
   races = 0;
 
-  constructor(...waiters: Waiter[]) {
+  constructor(resource: string, ...waiters: Waiter[]) {
+    this.resource = resource;
     this.waiters = waiters;
   }
 }

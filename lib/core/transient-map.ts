@@ -28,8 +28,7 @@ export class TransientMap<Key, Value> {
 
   set(key: Key, value: Value): void {
     if (this.#room === 0) {
-      this.#map = new Map(this.#map);
-      this.#room = Math.max(ROOM_MIN, this.#map.size);
+      this.#move();
     }
     this.#room -= 1;
     this.#map.set(key, value);
@@ -47,5 +46,13 @@ export class TransientMap<Key, Value> {
   /** As {@link keys}. */
   values(): IterableIterator<Value> {
     return this.#map.values();
+  }
+
+  // By hand: the constructor makes a pair of each entry.
+  #move(): void {
+    const map = new Map<Key, Value>();
+    this.#map.forEach((value, key) => map.set(key, value));
+    this.#map = map;
+    this.#room = Math.max(ROOM_MIN, map.size);
   }
 }

@@ -1,5 +1,6 @@
 import type { Environment, TimerHandle } from './environment.js';
 import type { Holding } from './holding.js';
+import type { Line } from './line.js';
 import type { Milliseconds } from './units.js';
 
 /**
@@ -27,7 +28,10 @@ export class Waiter {
   /** Whether its call has the lock: it keeps its place, so that nobody behind it tries in vain. */
   isHolding = false;
 
-  /** How many of its queues, in the order of its resources, it was found to head. */
+  /** Its queues, in the order of its resources, from when it enters them. */
+  lines: readonly Line[] = [];
+
+  /** How many of its queues, in their order, it was found to head. */
   headed = 0;
 
   /** Whether it was woken and has not gone on since: to be woken once more changes nothing. */

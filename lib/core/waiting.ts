@@ -52,24 +52,22 @@ export class WaitingRoom {
 
   /** Queues on all resources in one step, so that two calls can never wait for each other. */
   enter(waiter: Waiter): void {
-    for (const resource of waiter.resources) {
+    waiter.lines = waiter.resources.map((resource) => {
       const line = this.#lines.get(resource);
-      if (line === undefined) this.#lines.set(resource, new Line(waiter));
-      else line.waiters.push(waiter);
-    }
+      if (line === undefined) return this.#addLine(resource, waiter);
+      line.waiters.push(waiter);
+      return line;
+    });
   }
 
   /** Whether the waiter may try: nobody of this process is before it, and no other goes first. */
   isTurn(waiter: Waiter): boolean {
-    return waiter.resources.every((resource) => {
-      const line = this.#lines.get(resource);
-      return line?.waiters[0] === waiter && line.yields === null;
-    });
+    return waiter.lines.every(({ waiters, yields }) => waiters[0] === waiter && yields === null);
   }
 
   /** Whether those before it, if any, hold locks already: none of them would be passed over. */
   isNext(waiter: Waiter): boolean {
-    return this.#linesOf(waiter).every(
+    return waiter.lines.every(
       ({ waiters }) => waiters.find(({ isHolding }) => !isHolding) === waiter,
     );
   }
@@ -80,10 +78,9 @@ export class WaitingRoom {
    */
   listen(waiter: Waiter): boolean {
     let isLive = true;
-    for (const resource of waiter.resources) {
-      const line = this.#lineOf(resource);
+    for (const line of waiter.lines) {
       line.handOvers = 0;
-      line.wakeUps ??= this.#listenTo(resource, line);
+      line.wakeUps ??= this.#listenTo(line);
       isLive &&= line.wakeUps.isLive;
     }
     return isLive;
@@ -96,10 +93,9 @@ export class WaitingRoom {
   startAttempt(waiter: Waiter): boolean {
     let isFollowed = true;
     waiter.forgetWakeUp();
-    for (const resource of waiter.resources) {
-      const line = this.#lines.get(resource);
-      line?.wakeUps?.forget();
-      isFollowed &&= line !== undefined && line.waiters.length > 1;
+    for (const { wakeUps, waiters } of waiter.lines) {
+      wakeUps?.forget();
+      isFollowed &&= waiters.length > 1;
     }
     return isFollowed;
   }
@@ -112,7 +108,7 @@ export class WaitingRoom {
   raceDelay(waiter: Waiter): Milliseconds {
     const { environment } = this.#ensemble;
     let delay = 0;
-    for (const line of this.#linesOf(waiter)) {
+    for (const line of waiter.lines) {
       const { racers, races } = line;
       if (racers < 2) continue;
       line.races += 1;
@@ -126,12 +122,10 @@ export class WaitingRoom {
   /** The waiter has its lock since then. It stays at the head of its queues until that ends. */
   hold(waiter: Waiter, acquiredAt: Milliseconds): void {
     waiter.isHolding = true;
-    for (const resource of waiter.resources) {
-      const line = this.#lines.get(resource);
-      if (line === undefined) continue;
+    for (const line of waiter.lines) {
       line.races = 0;
       if (line.handOvers === 0) line.acquiredAt = acquiredAt;
-      this.#tidy(resource, line);
+      this.#tidy(line);
     }
   }
 
@@ -147,11 +141,9 @@ export class WaitingRoom {
   handOn(waiter: Waiter): readonly Waiter[] {
     // A lost lock has left them before: whoever came after it has tried in vain, and listens.
     const headed = this.#remove(waiter);
-    const heads = headed.length === waiter.resources.length ? this.#nextOf(headed) : [];
+    const heads = headed.length === waiter.lines.length ? this.#nextOf(headed) : [];
     const isHandedOn = heads.length > 0;
-    for (const resource of waiter.resources) {
-      const line = this.#lines.get(resource);
-      if (line === undefined) continue;
+    for (const line of waiter.lines) {
       if (!isHandedOn && this.#isOthersTurn(line)) line.yields = 'telling';
       line.handOvers = isHandedOn ? line.handOvers + 1 : 0;
     }
@@ -180,72 +172,74 @@ export class WaitingRoom {
   #yield(resources: readonly string[]): void {
     const end = (): void => this.#endYield(resources, timer);
     const timer = this.#ensemble.environment.startTimer(YIELD, end, false);
-    for (const resource of resources) this.#lineOf(resource).yields = timer;
+    for (const resource of resources) {
+      const line = this.#lines.get(resource) ?? this.#addLine(resource);
+      line.yields = timer;
+    }
   }
 
   #endYield(resources: readonly string[], yields: TimerHandle): void {
+    const lines: Line[] = [];
     for (const resource of resources) {
       const line = this.#lines.get(resource);
-      if (line === undefined || line.yields !== yields) continue;
+      if (line === undefined) continue;
+      lines.push(line);
+      if (line.yields !== yields) continue;
       line.yields = null;
-      this.#tidy(resource, line);
+      this.#tidy(line);
     }
-    this.#wakeHeads(resources);
+    this.#wakeHeads(lines);
   }
 
-  #listenTo(resource: string, line: Line): WakeUps {
-    return new WakeUps(this.#ensemble, resource, {
-      onLive: () => this.#wakeHeads([resource]),
+  #listenTo(line: Line): WakeUps {
+    return new WakeUps(this.#ensemble, line.resource, {
+      onLive: () => this.#wakeHeads([line]),
       onWake: (listeners) => {
         line.racers = listeners;
-        this.#wakeHeads([resource]);
+        this.#wakeHeads([line]);
       },
     });
   }
 
-  // Gives the resources whose queues it headed.
-  #remove(waiter: Waiter): string[] {
-    const headed: string[] = [];
-    for (const resource of waiter.resources) {
-      const line = this.#lines.get(resource);
-      const place = line?.waiters.indexOf(waiter) ?? -1;
-      if (line === undefined || place < 0) continue;
-      if (place === 0) headed.push(resource);
+  // Gives the queues that it headed.
+  #remove(waiter: Waiter): Line[] {
+    const headed: Line[] = [];
+    for (const line of waiter.lines) {
+      const place = line.waiters.indexOf(waiter);
+      if (place < 0) continue;
+      if (place === 0) headed.push(line);
       line.waiters.splice(place, 1);
-      this.#tidy(resource, line);
+      this.#tidy(line);
     }
     return headed;
   }
 
   // Subscriptions end with the last call that waits, the rest with the last that has a place.
-  #tidy(resource: string, line: Line): void {
+  #tidy(line: Line): void {
     if (line.wakeUps !== null && line.waiters.every(({ isHolding }) => isHolding)) {
       line.wakeUps.stop();
       line.wakeUps = null;
     }
-    if (line.waiters.length === 0 && line.yields === null) this.#lines.delete(resource);
+    if (line.waiters.length === 0 && line.yields === null) this.#lines.delete(line.resource);
   }
 
   // Who is woken already is not looked after: a release is told for each resource, and to look at
   // all queues of a call each time would take a second where it wants a thousand.
-  #wakeHeads(resources: readonly string[]): void {
-    for (const head of this.#headsOf(resources)) {
+  #wakeHeads(lines: readonly Line[]): void {
+    for (const head of headsOf(lines)) {
       if (!head.isWoken && this.#isFirst(head)) head.wake();
     }
   }
 
   // The heads of the lines, if all will try as soon as they are woken, and it is not others' turn.
   // One that wants more may not get that: then nobody would have been told.
-  #nextOf(resources: readonly string[]): readonly Waiter[] {
-    const mayGo = (resource: string): boolean => {
-      const line = this.#lines.get(resource);
-      return line?.waiters[0] !== undefined && !this.#isOthersTurn(line);
-    };
-    if (!resources.every(mayGo)) return [];
-    const freed = new Set(resources);
+  #nextOf(lines: readonly Line[]): readonly Waiter[] {
+    const mayGo = (line: Line): boolean => line.waiters.length > 0 && !this.#isOthersTurn(line);
+    if (!lines.every(mayGo)) return [];
+    const freed = new Set(lines);
     const willTry = (head: Waiter): boolean =>
-      head.isPausing && this.isTurn(head) && head.resources.every((wanted) => freed.has(wanted));
-    const heads = this.#headsOf(resources);
+      head.isPausing && this.isTurn(head) && head.lines.every((wanted) => freed.has(wanted));
+    const heads = headsOf(lines);
     return heads.every(willTry) ? heads : [];
   }
 
@@ -254,35 +248,26 @@ export class WaitingRoom {
     return this.#ensemble.environment.now() - acquiredAt > HAND_OVERS_TIME;
   }
 
-  // Each once, however many of the lines it heads: a call may want hundreds of resources.
-  #headsOf(resources: readonly string[]): Waiter[] {
-    const heads: Waiter[] = [];
-    for (const resource of resources) {
-      const head = this.#lines.get(resource)?.waiters[0];
-      if (head !== undefined && !heads.includes(head)) heads.push(head);
-    }
-    return heads;
-  }
-
   // Goes on from the queue that stopped it the last time: who heads one does so until it leaves.
   #isFirst(waiter: Waiter): boolean {
-    let next = waiter.resources[waiter.headed];
-    while (next !== undefined && this.#lines.get(next)?.waiters[0] === waiter) {
-      waiter.headed += 1;
-      next = waiter.resources[waiter.headed];
-    }
-    return next === undefined;
+    const { lines } = waiter;
+    while (lines[waiter.headed]?.waiters[0] === waiter) waiter.headed += 1;
+    return waiter.headed === lines.length;
   }
 
-  #linesOf({ resources }: Waiter): Line[] {
-    return resources.flatMap((resource) => this.#lines.get(resource) ?? []);
-  }
-
-  #lineOf(resource: string): Line {
-    const found = this.#lines.get(resource);
-    if (found !== undefined) return found;
-    const line = new Line();
+  #addLine(resource: string, ...waiters: Waiter[]): Line {
+    const line = new Line(resource, ...waiters);
     this.#lines.set(resource, line);
     return line;
   }
+}
+
+// Each once, however many of the lines it heads: a call may want hundreds of resources.
+function headsOf(lines: readonly Line[]): Waiter[] {
+  const heads: Waiter[] = [];
+  for (const { waiters } of lines) {
+    const head = waiters[0];
+    if (head !== undefined && !heads.includes(head)) heads.push(head);
+  }
+  return heads;
 }
