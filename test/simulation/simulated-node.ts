@@ -107,6 +107,11 @@ export class SimulatedNode implements LockNode {
     return { name: this.name, state, quarantineRemaining: 0, clockOffset: null, findings: [] };
   }
 
+  /** Whether the server owes an answer: its connection may turn out to be dead. */
+  get isOwed(): boolean {
+    return this.#outstanding.size > 0;
+  }
+
   /** The process is gone, and its connections with it. */
   end(): void {
     for (const { stop } of this.#ears) stop();

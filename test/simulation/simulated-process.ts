@@ -79,6 +79,11 @@ export class SimulatedProcess {
     return [...this.#underWay.values()];
   }
 
+  /** Whether a node owes it an answer. */
+  get isOwed(): boolean {
+    return this.#nodes.some((node) => node.isOwed);
+  }
+
   /** Ends as a crash does: nothing of it runs any more. */
   end(): void {
     this.environment.isEnded = true;

@@ -10,6 +10,7 @@ import type {
   ReleaseRequest,
   World,
 } from '../../lib/core/lock-node.js';
+import type { Microseconds } from '../../lib/core/units.js';
 import type { Scheduler } from './scheduler.js';
 import type { ScriptMoment, StoredValue } from './script-model.js';
 import type { SimulatedClock } from './simulated-clock.js';
@@ -63,6 +64,8 @@ export class SimulatedServer {
   readonly model: ScriptModel;
   #replid: string;
   #restarts = 0;
+  /** When it last lost what it knew, on its own clock. */
+  #forgotAt: Microseconds = -Infinity;
   #copy: ReadonlyMap<string, StoredValue> = new Map();
   readonly #subscribers = new Map<string, Set<Subscriber>>();
   #isHung = false;
@@ -149,6 +152,7 @@ export class SimulatedServer {
   }
 
   flush(): void {
+    this.#forgotAt = this.moment().now;
     this.model.data.clear();
   }
 
@@ -166,13 +170,16 @@ export class SimulatedServer {
   }
 
   // A late acquisition finds its tombstone, where there are any and one could be written: not
-  // without memory, nor for a token too far ahead. A late extension creates keys again.
+  // without memory, nor for a token too far ahead, nor where it was lost since. A late extension
+  // creates keys again.
   #suspectGhost(command: OwnerCommand, isLate: boolean): void {
     const { kind, request } = command;
     const { clockSkewMax, fencing } = request.world;
-    const isAhead = fencing && request.token > this.moment().now + clockSkewMax * 1_000;
+    const skew = clockSkewMax * 1_000;
+    const isAhead = fencing && request.token > this.moment().now + skew;
+    const isForgotten = !fencing || request.token <= this.#forgotAt + skew;
     const isUnburied = kind === 'release' && (this.refusal === 'oom' || isAhead);
-    const isRevived = kind === 'extend' || (kind === 'acquire' && !fencing);
+    const isRevived = kind === 'extend' || (kind === 'acquire' && isForgotten);
     if (isUnburied || (isLate && isRevived)) this.ghosts.add(request.ownerId);
   }
 

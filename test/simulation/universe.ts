@@ -138,7 +138,7 @@ export class Universe {
       // What a paused client has begun to send comes when it goes on.
       if (process.tasks > 0 || machine.busyUntil > this.scheduler.now) return false;
       const { held, waiting } = machine.probe(() => process.redlock.status());
-      const isAsking = held > 0 || waiting > 0 || process.underWay.length > 0;
+      const isAsking = held > 0 || waiting > 0 || process.isOwed || process.underWay.length > 0;
       // A release that could not be delivered waits for the connection.
       return !isAsking && this.#isConnected(client);
     });
