@@ -51,13 +51,13 @@ end
 `;
 
 const RUNS = `
-local function releaseRun(first, many, words)
+local function releaseRun(first, owners, tokens)
   local keys, listed = {}, {}
-  for n = 1, many do keys[n] = KEYS[first + (n - 1) * step] end
+  for n = 1, #owners do keys[n] = KEYS[first + (n - 1) * step] end
   local holders = redis.call('MGET', unpack(keys))
-  for n = 1, many do
-    local key, token = keys[n], words[3 + many + n]
-    if holders[n] ~= words[3 + n] then
+  for n = 1, #owners do
+    local key, token = keys[n], tokens[n]
+    if holders[n] ~= owners[n] then
       bury(key, token)
     elseif let(key, token, first + (n - 1) * step) then
       listed[#listed + 1] = key
@@ -71,27 +71,26 @@ end
 
 local runs, first = {acquire = acquireRun, release = releaseRun}, start
 for _, run in ipairs(ARGV) do
-  local words = cjson.decode(run)
-  local many = (#words - 3) / 2
-  runs[words[1]](first, many, words, words[2])
-  first = first + many * step
+  local name, figure, _, owners, tokens = unpack(cjson.decode(run))
+  runs[name](first, owners, tokens, figure)
+  first = first + #owners * step
 end
 `;
 
 // `low` of a lock is what its form says; `keep` remembers a token that was accepted.
 const ACQUIRE = `
-local function acquireRun(first, many, words, ttl)
-  local found = redis.call('MGET', unpack(KEYS, first, first + many * step - 1))
+local function acquireRun(first, owners, tokens, ttl)
+  local found = redis.call('MGET', unpack(KEYS, first, first + #owners * step - 1))
   local taken = {}
-  for place = 1, many do
+  for place = 1, #owners do
     local n = (place - 1) * step + 1
-    local key, token, lowest = KEYS[first + n - 1], 0 + words[3 + many + place], lowOf(found, n)
+    local key, token, lowest = KEYS[first + n - 1], 0 + tokens[place], lowOf(found, n)
     if lowest < low then lowest = low end
     local vote = (isHolder(found[n]) or taken[key]) and 'taken' or refusal(token, lowest)
     if not vote then
-      redis.call('SET', key, words[3 + place], 'PX', ttl)
+      redis.call('SET', key, owners[place], 'PX', ttl)
       taken[key] = true
-      keep(first + n, words[3 + many + place], token)
+      keep(first + n, tokens[place], token)
     end
     answered = answered + 1
     answers[answered] = vote and {vote, lowest} or 0

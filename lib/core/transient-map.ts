@@ -27,9 +27,7 @@ export class TransientMap<Key, Value> {
   }
 
   set(key: Key, value: Value): void {
-    if (this.#room === 0) {
-      this.#move();
-    }
+    if (this.#room === 0) this.#move();
     this.#room -= 1;
     this.#map.set(key, value);
   }

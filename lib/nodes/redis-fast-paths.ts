@@ -5,7 +5,7 @@
 // as usual, they leave to the operation, which looks again.
 import type { World } from '../core/lock-node.js';
 import { freshnessIn } from './redis-fences.js';
-import { channelIn } from './redis-operations.js';
+import { channelIn, subscribersOf } from './redis-operations.js';
 import { sharedKeys } from './redis-script-arguments.js';
 
 /** An acquisition of one lock, unless its owner has it already. */
@@ -27,11 +27,12 @@ end
 export const handOverAtOnce = (world: World): string => {
   const first = firstLock(world);
   const second = first + 1;
-  const ownerAndToken = world.fencing ? '"([^"]+)","(%d+)"' : '"([^"]+)"';
+  const token = world.fencing ? '"(%d+)"' : '';
+  const acquisition = `^%["acquire","(%d+)",1,%["([^"]+)"%],%[${token}%]%]$`;
   return `
 if #ARGV == 2 and #KEYS == ${second}${isCounted(world)} then
-  local key, holder = KEYS[${first}], string.match(ARGV[1], '^%["release","0","1","([^"]+)')
-  local ttl, owner, digits = string.match(ARGV[2], '^%["acquire","(%d+)","1",${ownerAndToken}%]$')
+  local key, holder = KEYS[${first}], string.match(ARGV[1], '^%["release","0",1,%["([^"]+)"%]')
+  local ttl, owner, digits = string.match(ARGV[2], '${acquisition}')
   if holder and owner and key == KEYS[${second}] and redis.pcall('GET', key) == holder then
     ${grant(world)}
   end
@@ -45,7 +46,7 @@ export const releaseAtOnce = (world: World): string => {
   return `
 if #KEYS == ${lock} and redis.call('GET', KEYS[${lock}]) == ARGV[1] then
   local key = KEYS[${lock}]
-  if ARGV[2] == '0' or (redis.pcall('PUBSUB', 'NUMSUB', ${channelIn(world)})[2] or 0) == 0 then
+  if ARGV[2] == '0' or ${subscribersOf(channelIn(world))} == 0 then
     redis.call('DEL', key)
     return 0
   end

@@ -72,6 +72,10 @@ export const channelIn = ({ keyPrefix }: World): string => {
   return `string.sub(key, 1, ${length}) .. 'redlock:wake:' .. string.sub(key, ${length + 1})`;
 };
 
+/** Lua for how many are subscribed to `channel`; 0 for a user without the right to ask. */
+export const subscribersOf = (channel: string): string =>
+  `(redis.pcall('PUBSUB', 'NUMSUB', ${channel})[2] or 0)`;
+
 /**
  * `wake` tells the processes that listen for these locks, and says how many others they are:
  * `wakes` is '2' where the caller listens itself, else '1'. A user without the right to is heard
@@ -87,7 +91,7 @@ local function commonChannelOf(key)
 end
 
 local function subscribersOf(channel)
-  return redis.pcall('PUBSUB', 'NUMSUB', channel)[2] or 0
+  return ${subscribersOf('channel')}
 end
 
 local function tell(channel, subscribed, wakes)

@@ -10,7 +10,7 @@ import { lowestOf } from './redis-fences.js';
  * Where nobody is subscribed to the common channel, nobody waits for any of the resources.
  * Whether a lock is taken is not read: SET NX says so. A token that may be more than the clock
  * allows is left to the operation, which knows that one more than the record is right.
- * `answered`: how many places of the answer are before those of the run, whose `words` ARGV gives.
+ * `answered`: how many places of the answer are before those of the run.
  * Needs of the batch script: the operations, and what it answers with.
  */
 export const RUNS = `
@@ -18,12 +18,12 @@ local function fail(places, problem)
   for _, place in ipairs(places) do answers[place] = errorOf(problem) end
 end
 
-local function acquireRun(first, answered, many, words, ttl)
+local function acquireRun(first, answered, owners, tokens, ttl)
   local call, low, high, granted, count = redis.pcall, now - skew, now + skew, entryOf('granted'), 0
   local isKnown, fences, accepted, places = not isFenced, nil, {}, {}
-  if isFenced then isKnown, fences = pcall(fencesOf, first, first + many - 1) end
-  for n = 1, many do
-    local at, owner, token, isFresh = first + n - 1, words[3 + n], words[3 + many + n], isKnown
+  if isFenced then isKnown, fences = pcall(fencesOf, first, first + #owners - 1) end
+  for n, owner in ipairs(owners) do
+    local at, token, isFresh = first + n - 1, tokens[n], isKnown
     if isFenced and isKnown then
       local proposed = 0 + token
       isFresh = proposed <= high and ${lowestOf('proposed')} > math.max(low, fences[n])
@@ -55,16 +55,16 @@ local function tellAll(keys, places, wakes)
   end
 end
 
-local function releaseRun(first, answered, many, words, wakes)
+local function releaseRun(first, answered, owners, tokens, wakes)
   local deleted, places, count = {}, {}, 0
-  local holders = redis.pcall('MGET', unpack(KEYS, first, first + many - 1))
-  for n = 1, many do
-    local at, owner = first + n - 1, words[3 + n]
+  local holders = redis.pcall('MGET', unpack(KEYS, first, first + #owners - 1))
+  for n, owner in ipairs(owners) do
+    local at = first + n - 1
     if holders[n] == owner then
       count = count + 1
       deleted[count], places[count] = KEYS[at], answered + n
     else
-      answer(answered + n, pcall(release, at, 1, owner, words[3 + many + n], wakes))
+      answer(answered + n, pcall(release, at, 1, owner, tokens[n], wakes))
     end
   end
   if count == 0 then return end

@@ -60,8 +60,12 @@ interface Run {
 // JSON, as a server's Lua reads that faster than it takes a text apart. There is nothing to escape.
 function textOf({ first, owners, tokens }: Run): string {
   const { name, request } = first;
-  const words = [name, figureOf(first), request.resources.length, ...owners, ...tokens];
-  return `["${words.join('","')}"]`;
+  const common = `"${name}","${figureOf(first)}",${request.resources.length}`;
+  return `[${common},${listOf(owners)},${listOf(tokens)}]`;
+}
+
+function listOf(words: readonly (string | number)[]): string {
+  return words.length === 0 ? '[]' : `["${words.join('","')}"]`;
 }
 
 /** The arguments of `certify`: the certificate, if there is one, and the rules; N. */

@@ -138,9 +138,9 @@ if vote == 'granted' then return now end
 return {vote, now, figure}`;
 
 /**
- * ARGV: for each run of operations that are alike one JSON list of texts: its name, its ttl (or
- * what a release has there), the number of locks of each, and the owners, with fencing followed by
- * as many tokens. Answers with the node's time where all were granted or done and nobody was told;
+ * ARGV: for each run of operations that are alike one JSON list: its name, its ttl (or what a
+ * release has there), the number of locks of each, and two lists, of the owners and, with fencing,
+ * of their tokens. Answers with the node's time where all were granted or done and nobody was told;
  * else with the time, and for each operation that was granted or done with a number, how many a
  * release told, else with its vote and a figure.
  * `answers`: what is not 0, by place. `areAlike`: whether nothing is. `entryOf`: what is answered
@@ -169,18 +169,16 @@ end
 ${RUNS}
 local first, answered = ${sharedKeys(world).length + 1}, 1
 for _, run in ipairs(ARGV) do
-  local words = cjson.decode(run)
-  local name, figure, each = words[1], words[2], tonumber(words[3])
-  local many = ${world.fencing ? '(#words - 3) / 2' : '#words - 3'}
-  if runs[name] and each == 1 and many > 1 then
-    runs[name](first, answered, many, words, figure)
+  local name, figure, each, owners, tokens = unpack(cjson.decode(run))
+  if runs[name] and each == 1 and #owners > 1 then
+    runs[name](first, answered, owners, tokens, figure)
   else
-    for n = 1, many do
-      local at, owner, token = first + (n - 1) * each, words[3 + n], words[3 + many + n]
-      answer(answered + n, pcall(operations[name], at, each, owner, token, figure))
+    for n, owner in ipairs(owners) do
+      local at = first + (n - 1) * each
+      answer(answered + n, pcall(operations[name], at, each, owner, tokens[n], figure))
     end
   end
-  first, answered = first + many * each, answered + many
+  first, answered = first + #owners * each, answered + #owners
 end
 `;
 
