@@ -244,7 +244,7 @@ describe('quarantine (birth certificate)', () => {
     await bear(M);
     const after = await extend(asked);
 
-    expect([during, after]).toEqual([{ vote: 'quarantined', remaining: M }, { vote: 'granted' }]);
+    expect([during.vote, after.vote]).toEqual(['quarantined', 'granted']);
   });
 
   it('does not hide that an extension found a key gone', async () => {

@@ -14,6 +14,8 @@ const SEEDS = 1_500;
 const FAILED_ONCE = [
   ['the loss was told late after a revocation', 1_969],
   ['a late grant was credited with the ttl of an extension', 2_047],
+  ['a run ended while a dead server owed an answer', 1_403_279],
+  ['a tombstone that was lost was expected to bury', 1_412_404],
 ] as const;
 
 function simulate(...args: string[]): { status: number | null; output: string } {
