@@ -1,6 +1,7 @@
 // The bench: runs scenarios one after the other and reports them. Usage: see options.ts.
 import { RedisMeter } from './measure/redis-meter.js';
 import { parseOptions, usage, type BenchOptions } from './options.js';
+import { keepCoresAwake } from './processes/awake-cores.js';
 import { childLauncher } from './processes/child-process.js';
 import { reportProfiles } from './report/profiles.js';
 import { writeReport } from './report/report.js';
@@ -17,12 +18,17 @@ async function main(args: readonly string[]): Promise<void> {
     return;
   }
   const command = ['npm run bench', ...(args.length === 0 ? [] : ['--', ...args])].join(' ');
-  const machine = describeMachine(await redisVersion());
-  // Written after each scenario: a run that is ended early leaves what it has measured.
-  for (const scenario of options.scenarios) {
-    const record = await measure(scenario, options, command, machine);
-    writeReport(options.out, mergeResults(readResults(options.out), [record], scenarios));
-    console.log(`${scenario.id} took ${record.duration.toFixed(1)} s`);
+  const machine = describeMachine(await redisVersion(), options.isAwake);
+  const awakeCores = options.isAwake ? await keepCoresAwake() : null;
+  try {
+    // Written after each scenario: a run that is ended early leaves what it has measured.
+    for (const scenario of options.scenarios) {
+      const record = await measure(scenario, options, command, machine);
+      writeReport(options.out, mergeResults(readResults(options.out), [record], scenarios));
+      console.log(`${scenario.id} took ${record.duration.toFixed(1)} s`);
+    }
+  } finally {
+    awakeCores?.end();
   }
   if (options.profile !== null) reportProfiles(options.profile);
   console.log(`Results: ${options.out}/results.md`);

@@ -34,8 +34,9 @@ ${renderCandidates()}
 function renderSources({ scenarios }: Results): string {
   const lines = scenarios.map(({ command, duration, id, isQuick, machine, measuredAt, pace }) => {
     const rounds = `${pace.rounds} x ${pace.seconds} s${isQuick ? ' (quick)' : ''}`;
-    const { cores, cpu, memory, node, redis, system } = machine;
-    const where = `${cpu}, ${cores} cores, ${memory}, ${system}; Node ${node}, ${redis}`;
+    const { cores, cpu, isAwake, memory, node, redis, system } = machine;
+    const awake = isAwake ? ' kept awake' : '';
+    const where = `${cpu}, ${cores} cores${awake}, ${memory}, ${system}; Node ${node}, ${redis}`;
     return `| ${id} | \`${command}\` | ${rounds} | ${Math.round(duration)} s | ${measuredAt} | ${where} |`;
   });
   return [

@@ -9,6 +9,8 @@ import type { Group, Metric, Pace, Scenario, ScenarioId } from '../scenarios/sce
 export interface Machine {
   readonly cpu: string;
   readonly cores: number;
+  /** Whether cores with nothing to do were kept from sleeping. */
+  readonly isAwake: boolean;
   readonly memory: string;
   readonly system: string;
   readonly node: string;
@@ -70,11 +72,12 @@ export function mergeResults(
 }
 
 /** @param redis The servers' name and version. */
-export function describeMachine(redis: string): Machine {
+export function describeMachine(redis: string, isAwake: boolean): Machine {
   const [processor] = cpus();
   return {
     cpu: processor?.model.trim() ?? 'unknown',
     cores: cpus().length,
+    isAwake,
     memory: `${Math.round(totalmem() / 2 ** 30)} GiB`,
     system: `${platform()} ${release()} ${arch()}`,
     node: process.version,

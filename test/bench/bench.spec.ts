@@ -68,7 +68,7 @@ describe('the bench', () => {
         command: 'npm test',
         measuredAt: '2026-01-01T00:00:00.000Z',
         duration: 1,
-        machine: describeMachine('redis 7'),
+        machine: describeMachine('redis 7', false),
       };
 
       writeReport(folder, { scenarios: [record] });
