@@ -3,12 +3,13 @@ import { setImmediate } from 'node:timers/promises';
 
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
+import { LockManager } from 'redlock-universal';
 
 import { resolveOptions } from '../../lib/core/options.js';
 import { Redlock } from '../../lib/core/redlock.js';
 import { createNodes, type NodeSet } from '../../lib/nodes/node-inputs.js';
 import { installedServers, startRedisServers, type RedisServer } from '../support/redis-servers.js';
-import { rivals } from './rivals.js';
+import { adaptersOf, rivals } from './rivals.js';
 
 describe.each(installedServers())('on %s', (command) => {
   // Without quarantine: the servers are new.
@@ -45,6 +46,20 @@ describe.each(installedServers())('on %s', (command) => {
       expect(remaining).toBeGreaterThan(0);
       expect(remaining).toBeLessThanOrEqual(10_000);
     }
+  });
+
+  it('who locks by the manager of redlock-universal locks the first node alone, and not us out', async () => {
+    const manager = new LockManager({ nodes: adaptersOf(clients) });
+    const handles = await manager.acquireBatch(['batch 1', 'batch 2']);
+    handles.push(await manager.acquireLock('single'));
+
+    const resources = handles.map(({ key }) => key);
+    const holders = await Promise.all(clients.map((client) => client.exists(...resources)));
+    await using lock = await redlock.tryAcquire(resources);
+
+    expect(holders).toEqual([3, 0, 0]);
+    expect(lock?.isValid).toBe(true);
+    await manager.releaseBatch(handles);
   });
 
   describe.each(rivals)('$name', (rival) => {

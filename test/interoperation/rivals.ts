@@ -5,6 +5,7 @@ import type { Redis } from 'ioredis';
 import { RedlockMutex } from 'redis-semaphore';
 import Redlock5, { ExecutionError } from 'redlock';
 import Redlock4 from 'redlock-4';
+import { createRedlock, IoredisAdapter, LockAcquisitionError } from 'redlock-universal';
 
 /** Another library, or none, that locks the same keys. */
 export interface Rival {
@@ -58,6 +59,23 @@ export const rivals: readonly Rival[] = [
     },
   },
   {
+    name: 'redlock-universal',
+    keyOf: (resource) => resource,
+    async acquire(clients, resource) {
+      const adapters = adaptersOf(clients);
+      const lock = createRedlock({ adapters, key: resource, ttl: TTL, retryAttempts: 0 });
+      try {
+        const handle = await lock.acquire();
+        return async () => {
+          await lock.release(handle);
+        };
+      } catch (error) {
+        if (error instanceof LockAcquisitionError) return null;
+        throw error;
+      }
+    },
+  },
+  {
     // Source: Redis "Distributed Locks", Correct Implementation with a Single Instance.
     name: 'the commands of the Redlock text',
     keyOf: (resource) => resource,
@@ -76,6 +94,11 @@ export const rivals: readonly Rival[] = [
     },
   },
 ];
+
+/** As redlock-universal wants clients. */
+export function adaptersOf(clients: readonly Redis[]): IoredisAdapter[] {
+  return clients.map((client) => new IoredisAdapter(client));
+}
 
 const RELEASE =
   'if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("del", KEYS[1]) end return 0';
