@@ -32,8 +32,13 @@ export class RedlockService {
   readonly #redlock: Redlock;
   readonly #isReentrant: boolean;
 
-  /** @internal Made by `RedlockModule`. */
+  /** @internal Made by `RedlockModule`. @throws TypeError where it was not. */
   constructor(redlock: Redlock, options: ReentrantOptions = {}) {
+    // Nest makes what a module lists among its providers, without anything to inject. A double that
+    // extends the class has no need of it.
+    if (new.target === RedlockService && (redlock as unknown) === undefined) {
+      throw new TypeError('Expected RedlockService from RedlockModule alone, not in providers');
+    }
     this.#redlock = redlock;
     this.#isReentrant = options.reentrant ?? false;
   }

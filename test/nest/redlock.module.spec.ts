@@ -338,6 +338,29 @@ describe('RedlockModule given bad input', () => {
     expect(error).not.toContain('secret');
   });
 
+  it('beside it, a RedlockService among the providers of a module, ends the start', async () => {
+    @Module({ providers: [RedlockService] })
+    class OrdersModule {}
+
+    const started = startPlain({ imports: [RedlockModule.forRoot(), OrdersModule] });
+
+    expect(String(await rejection(started))).toMatch(/RedlockModule alone, not in providers/);
+  });
+
+  it('which a double in a test, that extends the RedlockService, is not', async () => {
+    class Double extends RedlockService {
+      override async tryAcquire(): Promise<null> {
+        return null;
+      }
+    }
+
+    const module = await startPlain({
+      providers: [{ provide: RedlockService, useClass: Double }],
+    });
+
+    expect(await module.get(RedlockService).tryAcquire('a')).toBeNull();
+  });
+
   it('of one of the nodes ends the start, not the registration', async () => {
     const imports = [RedlockModule.forRoot(['http://a'])];
 
