@@ -72,6 +72,17 @@ describe('the ACL line for a Redis user', () => {
   });
 });
 
+describe('the safety page', () => {
+  it('counts the mutants that their own page has', () => {
+    const counted = (file: string): string[] => read(file).match(/\b\d+ of \d+\b/g) ?? [];
+
+    const [caught] = counted('test/simulation/MUTANTS.md');
+
+    expect(caught).toBeDefined();
+    expect(counted('docs/SAFETY.md')).toEqual([caught]);
+  });
+});
+
 describe('the SQL that lets the store refuse late holders', () => {
   /** The updates of a document, each as what it does to a row for one holder. */
   const updatesOf = (file: string): Step[] =>
