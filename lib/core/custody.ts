@@ -146,12 +146,13 @@ export class Custody {
   }
 
   /** @internal Called by a charge. */
-  onReleasing({ holding, waiter }: Charge): Succession {
+  onReleasing({ holding, waiter, hasBody }: Charge): Succession {
     const heads = this.#context.waitingRoom.handOn(waiter);
     const next = heads[0];
     if (next === undefined) return 'others';
-    // Together they want just what is released: one by itself wants all of it.
-    if (heads.length === 1 && next.handOverTtl !== null) {
+    // Together they want just what is released: one by itself wants all of it. The owner of a lock
+    // by hand is a handle, by which somebody may look for it, or delete it, when it is released.
+    if (hasBody && heads.length === 1 && next.handOverTtl !== null) {
       next.received = holding.handOver(next.handOverTtl);
     }
     return next.received === null ? 'ours' : 'handedOver';

@@ -107,8 +107,9 @@ export class Lock implements AsyncDisposable {
   }
 
   /**
-   * Ends the lock: deletes its keys on all nodes. Resolves when a quorum has answered or the node
-   * timeout is over; never rejects. A second call, or one for a lost lock, does no harm.
+   * Ends the lock: deletes its keys on all nodes, or in a body leaves them to the next body of this
+   * process. Resolves when a quorum has answered or the node timeout is over; never rejects. A
+   * second call, or one for a lost lock, does no harm.
    */
   release(): Promise<void> {
     return this.#holding.release();

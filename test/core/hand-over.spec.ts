@@ -277,6 +277,23 @@ describe('the nodes are asked', () => {
     expect(await scene.owners()).toEqual([lock.ownerId, lock.ownerId, lock.ownerId]);
   });
 
+  it('behind a lock by hand: who has its owner id may look for it when it is released', async () => {
+    const scene = await setQueue();
+    const byHand = scene.redlock.acquire('r', ttl);
+    const behind = scene.queue();
+    await scene.first.release();
+    void (await scene.until(scene.next)).release();
+    const released = await scene.until(byHand);
+    await scene.environment.advance(1);
+
+    await scene.until(released.release());
+    const lock = await scene.until(behind);
+
+    expect(lock.ownerId).not.toBe(released.ownerId);
+    expect(lock.fencingToken).toBeGreaterThan(released.fencingToken);
+    expect(asked(scene, 'acquire')).toBe(6);
+  });
+
   it('while one of them owes an answer: it might undo what is the next call’s', async () => {
     const scene = setScene();
     const alone = await scene.until(enter(scene.redlock, 'r'));

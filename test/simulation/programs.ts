@@ -56,6 +56,7 @@ export class Caller {
       case 'extend':
         return this.#holdByHand(step);
       case 'using':
+      case 'extendInBody':
         return this.#use(step);
       case 'inspect':
         return this.#inspect(step);
@@ -137,6 +138,7 @@ export class Caller {
     const signal = this.#abortSignal(step);
     const holdAtLeast = Math.min(step.holdAtLeast, maxHold);
     const options = { ttl, wait, watchdog, maxHold, holdAtLeast };
+    const isExtended = step.kind === 'extendInBody';
     const end = { wasHeld: false };
     const body = async (lock: Lock): Promise<void> => {
       const watch = this.#watch(lock, heldMaxOf(step));
@@ -144,13 +146,16 @@ export class Caller {
       if (step.abortAfter !== null) this.#checkSignal(lock);
       if (holdAtLeast > 0) process.abandoned.add(lock.ownerId);
       process.leases.bodies.add(lock.ownerId);
-      await process.sleep(step.hold);
+      if (isExtended) await this.#extendWhileHolding(lock, watch, step);
+      else await process.sleep(step.hold);
       process.leases.bodies.delete(lock.ownerId);
       if (step.ending === 'throw') throw new BodyError();
       end.wasHeld = watch.look();
     };
     process.report.trace(`uses ${resources.join('+')} for ${ttl} ms`);
-    const limit = wait + this.#attemptMax(step) + step.hold + 2 + this.#timeout(ttl) + SLACK;
+    const round = step.extendEvery + this.#timeout(step.extendTtl) + SLACK;
+    const held = isExtended ? EXTENSIONS_MAX * round : step.hold;
+    const limit = wait + this.#attemptMax(step) + held + 2 + this.#timeout(ttl) + SLACK;
     const withSignal = signal === null ? options : { ...options, signal };
     await process.track('using', limit, process.redlock.using(resources, withSignal, body));
     if (end.wasHeld) return;

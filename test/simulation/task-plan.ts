@@ -1,7 +1,7 @@
 import type { Random } from './random.js';
 
-/** How a step gets and keeps its lock. */
-export type StepKind = 'acquire' | 'try' | 'extend' | 'using' | 'inspect';
+/** How a step gets and keeps its lock; with `extend` by hand, and with `extendInBody` in a body. */
+export type StepKind = 'acquire' | 'try' | 'extend' | 'using' | 'extendInBody' | 'inspect';
 
 /** How a step ends its lock. `late`: after its validity; `throw`: the body fails. */
 export type Ending = 'release' | 'twice' | 'late' | 'never' | 'throw';
@@ -55,7 +55,7 @@ export function drawTasks(random: Random, context: TaskContext): Task[] {
 
 function crowd(random: Random, { resources, ttlMax, activeFor }: TaskContext): Partial<Step> {
   return {
-    kind: random.pick<StepKind>(['using', 'using', 'using', 'acquire', 'extend']),
+    kind: random.pick<StepKind>(['using', 'using', 'extendInBody', 'acquire', 'extend']),
     resources: random.chance(0.2) ? resources : resources.slice(0, 1),
     ttl: ttlMax,
     wait: activeFor,
