@@ -48,7 +48,7 @@ export function dropUnread(result: unknown): void {
   else if (isObject(body)) unread.get(body)?.();
 }
 
-/** By what `holdWhileIterated` gave, how to end it; until its first step. */
+/** By an Observable or iterable under a hold, how to end that where nobody has begun with it. */
 const unread = new WeakMap<object, () => void>();
 
 /**
@@ -87,11 +87,12 @@ export function holdWhileObserved(
 ): Observable<unknown> {
   const { signal } = hold.lock;
   let observers = 0;
-  // Where nobody subscribes, nobody would end the hold of a lock that is lost.
-  onAbort(signal, () => {
+  // Where nobody subscribes, nobody would end the hold.
+  const drop = (): void => {
     if (observers === 0) void hold.settle();
-  });
-  return new Observable((subscriber) => {
+  };
+  onAbort(signal, drop);
+  const observable = new Observable((subscriber) => {
     const onLost = (): void => subscriber.error(signal.reason);
     let isLeaving = false;
     const leave = (end: () => Promise<void>): Promise<void> => {
@@ -124,6 +125,8 @@ export function holdWhileObserved(
     );
     subscriber.add(inner);
   });
+  unread.set(observable, drop);
+  return observable;
 }
 
 /**

@@ -1220,6 +1220,14 @@ describe('a @Locked endpoint that answers with a stream', () => {
       return foreignFile();
     }
 
+    @Get('late-feed')
+    @UseInterceptors(impatient)
+    @Locked('export')
+    async lateFeed(): Promise<Observable<string>> {
+      await leave.passed;
+      return of('row');
+    }
+
     @Get('rewritten')
     @UseInterceptors(
       answering((answer) => {
@@ -1277,6 +1285,15 @@ describe('a @Locked endpoint that answers with a stream', () => {
 
     await freed();
     expect(files.map(({ destroyed }) => destroyed)).toEqual([true]);
+  });
+
+  it('ends the lock of an Observable that comes when another answer was given', async () => {
+    const url = await start();
+    expect((await get(url, '/late-feed')).status).toBe(404);
+
+    leave.open();
+
+    await freed();
   });
 });
 
