@@ -72,7 +72,8 @@ function holdOngoing(result: unknown, hold: Hold): unknown {
   if (hasStreamingBody(result)) {
     // Where the types of browsers are loaded too, their streams differ from Node's.
     const body = holdWhileRead(result.body, hold) as unknown as Response['body'];
-    return new Response(body, result);
+    // Nest knows by the type that what was fetched is decoded already, whatever the headers say.
+    return Object.defineProperty(new Response(body, result), 'type', { value: result.type });
   }
   return holdWhileIterated(() => result as AsyncIterable<unknown>, hold);
 }

@@ -6,6 +6,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import { gzipSync } from 'node:zlib';
 
 import { describe, expect, it } from '@jest/globals';
 import {
@@ -1294,6 +1295,26 @@ describe('a @Locked endpoint that answers with a stream', () => {
     leave.open();
 
     await freed();
+  });
+
+  it('passes on what it has fetched, decoded', async () => {
+    @Controller()
+    class Proxy {
+      @Get('compressed')
+      async compressed(): Promise<Response> {
+        const headers = { 'Content-Encoding': 'gzip' };
+        return new Response(new Uint8Array(gzipSync('rows')), { headers });
+      }
+
+      @Get()
+      @Locked('export')
+      async fetched(): Promise<Response> {
+        return fetch(`${url}/compressed`);
+      }
+    }
+    const { url } = await startServer({ controllers: [Proxy] });
+
+    expect((await get(url, '/')).body).toBe('rows');
   });
 });
 
