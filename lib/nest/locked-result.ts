@@ -259,7 +259,9 @@ function streamOf(result: unknown): ClosableStream | null {
 }
 
 function hasStreamingBody(value: unknown): value is { readonly body: ReadableStream } & Response {
-  return value instanceof Response && value.body !== null && !value.bodyUsed;
+  // By its tag, as Nest has it: that of the package undici is another class.
+  if (!isObject(value) || value[Symbol.toStringTag] !== 'Response') return false;
+  return value.body instanceof ReadableStream && !value.bodyUsed;
 }
 
 function hasMethods<Name extends string>(
@@ -271,10 +273,7 @@ function hasMethods<Name extends string>(
 
 /** Whether `value` can be awaited. */
 export function isPromiseLike(value: unknown): value is PromiseLike<unknown> {
-  return (
-    (isObject(value) || typeof value === 'function') &&
-    typeof Reflect.get(value, 'then') === 'function'
-  );
+  return typeof (Object(value) as Partial<PromiseLike<unknown>>).then === 'function';
 }
 
 /** Whether `value` can be iterated by `for await`. */

@@ -1199,6 +1199,14 @@ describe('a @Locked endpoint that answers with a stream', () => {
       return new Response(ReadableStream.from(rows()));
     }
 
+    @Get('foreign-response')
+    @Locked('export')
+    async foreignResponse(): Promise<unknown> {
+      const { status, headers, body } = new Response(ReadableStream.from(rows()));
+      // As that of the package undici: another class by the same name.
+      return { status, headers, body, [Symbol.toStringTag]: 'Response' };
+    }
+
     @Get('failing')
     @UseInterceptors(failing)
     @Locked('export')
@@ -1255,7 +1263,7 @@ describe('a @Locked endpoint that answers with a stream', () => {
   const freed = () =>
     eventually(async () => (await redlock.inspect('export')).state === 'free', 2_000);
 
-  it.each(['observable', 'later', 'mapped', 'response', 'rewritten'])(
+  it.each(['observable', 'later', 'mapped', 'response', 'foreign-response', 'rewritten'])(
     'is locked until that is sent: %s',
     async (path) => {
       const url = await start();
