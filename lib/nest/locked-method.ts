@@ -241,7 +241,9 @@ async function* runGenerator(call: LockedCall): AsyncGenerator<unknown, unknown>
 
 function steps(call: LockedCall, { hold }: Entry): AsyncGenerator<unknown, unknown> {
   if (hold === null) return stepsWhenTaken(call);
-  return holdWhileIterated(() => call.run() as AsyncIterable<unknown>, hold);
+  const held = holdWhileIterated(() => call.run() as AsyncIterable<unknown>, hold);
+  hold.onOngoing?.(held);
+  return held;
 }
 
 async function* stepsWhenTaken(call: LockedCall): AsyncGenerator<unknown, unknown> {

@@ -38,6 +38,8 @@ import {
   type Type,
 } from '@nestjs/common';
 import { APP_FILTER, APP_INTERCEPTOR, BaseExceptionFilter, Reflector } from '@nestjs/core';
+import { MessagePattern } from '@nestjs/microservices';
+import { Test } from '@nestjs/testing';
 import {
   currentLock,
   fromContext,
@@ -51,6 +53,7 @@ import {
   concat,
   concatMap,
   defer,
+  firstValueFrom,
   from,
   map,
   merge,
@@ -65,9 +68,10 @@ import { finalize, mergeMap, raceWith, retry, takeUntil } from 'rxjs/operators';
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
-import { startPlainServer, startServer, threeNodes } from './support/applications.js';
+import { Log, startPlainServer, startServer, threeNodes } from './support/applications.js';
 import { faultyNodes } from './support/faulty-nodes.js';
 import { Gate, rejection, turn } from './support/events.js';
+import { startTcpService } from './support/tcp-service.js';
 
 interface Request {
   readonly params: Record<string, string>;
@@ -1117,6 +1121,33 @@ describe('a @Locked endpoint that is an async generator', () => {
       expect(others.isValid).toBe(true);
     },
   );
+
+  it('releases when nobody takes a step, as its response has failed', async () => {
+    const failing: NestInterceptor = {
+      intercept: (_context, next) => next.handle().pipe(mergeMap(() => throwError(() => 'failed'))),
+    };
+    // A microservice: over HTTP Nest 12 ends what handlers made, other than Nest 11.
+    @Controller()
+    class Feed {
+      @MessagePattern('rows')
+      @UseInterceptors(failing)
+      @Locked('rows')
+      async *rows(): AsyncGenerator<string> {
+        yield 'row';
+      }
+    }
+    const imports = [RedlockModule.forRoot(threeNodes(), { shutdownTimeout: 0 })];
+    const module = await Test.createTestingModule({ imports, controllers: [Feed] })
+      .setLogger(new Log())
+      .compile();
+    const { service, client, close } = await startTcpService(module);
+    afterTest(close);
+
+    await rejection(firstValueFrom(client.send('rows', {})));
+
+    const redlock = service.get(RedlockService);
+    await eventually(async () => (await redlock.inspect('rows')).state === 'free', 2_000);
+  });
 
   it("gives nothing where its lock is taken and onTaken says 'skip'", async () => {
     const { url, redlock } = await start();
