@@ -45,11 +45,17 @@ export function dropUnread(result: unknown): void {
   }
   const body = hasStreamingBody(result) ? result.body : result;
   if (body instanceof ReadableStream && !body.locked) void body.cancel().catch(ignoreHere);
-  else if (isObject(body)) unread.get(body)?.();
+  else if (isObject(body)) (body as Droppable)[dropKey]?.();
 }
 
-/** By an Observable or iterable under a hold, how to end that where nobody has begun with it. */
-const unread = new WeakMap<object, () => void>();
+/**
+ * On an Observable or iterable under a hold: how to end that where nobody has begun with it. Found
+ * by another copy of the package too, whose interceptor the endpoint may have.
+ */
+const dropKey = Symbol.for('nestjs-locked.drop');
+interface Droppable {
+  readonly [dropKey]?: () => void;
+}
 
 /**
  * Makes the hold last as long as a result that goes on after the call. Observables, async
@@ -126,8 +132,7 @@ export function holdWhileObserved(
     );
     subscriber.add(inner);
   });
-  unread.set(observable, drop);
-  return observable;
+  return Object.assign(observable, { [dropKey]: drop });
 }
 
 /**
@@ -153,7 +158,6 @@ export function holdWhileIterated(
     void ended.then(hold.settle, hold.settle);
   };
   const step = async (take: (steps: Steps) => Step, givesUp = false): Step => {
-    unread.delete(steps);
     if (isOver) return take(nothing());
     pending += 1;
     try {
@@ -184,9 +188,11 @@ export function holdWhileIterated(
         throw error;
       }),
     [Symbol.asyncIterator]: () => steps,
+    [dropKey]: () => {
+      if (!(inner ?? isOver)) abandon();
+    },
   };
-  unread.set(steps, abandon);
-  return steps as AsyncGenerator<unknown, unknown>;
+  return steps as Droppable as AsyncGenerator<unknown, unknown>;
 }
 
 type Steps = AsyncIterator<unknown, unknown>;

@@ -8,7 +8,7 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { gzipSync } from 'node:zlib';
 
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 import {
   Catch,
   Controller,
@@ -1281,12 +1281,12 @@ describe('a @Locked endpoint that answers with a stream', () => {
     }
   }
 
-  async function start(): Promise<string> {
+  async function start(controllers: Type[] = [Exports]): Promise<string> {
     states = [];
     files = [];
     leave = new Gate();
     const providers = [{ provide: APP_INTERCEPTOR, useValue: sending }];
-    const { url, application } = await startServer({ controllers: [Exports], providers });
+    const { url, application } = await startServer({ controllers, providers });
     redlock = application.get(RedlockService);
     return url;
   }
@@ -1330,6 +1330,27 @@ describe('a @Locked endpoint that answers with a stream', () => {
   it('ends the lock of an Observable that comes when another answer was given', async () => {
     const url = await start();
     expect((await get(url, '/late-feed')).status).toBe(404);
+
+    leave.open();
+
+    await freed();
+  });
+
+  it('ends that lock of another copy of the package too, such as ESM and CJS', async () => {
+    jest.resetModules();
+    const copy = await import('nestjs-locked');
+    @Controller()
+    class Feed {
+      @Get('feed')
+      @UseInterceptors(impatient)
+      @copy.Locked('export')
+      async feed(): Promise<Observable<string>> {
+        await leave.passed;
+        return of('row');
+      }
+    }
+    const url = await start([Feed]);
+    expect((await get(url, '/feed')).status).toBe(404);
 
     leave.open();
 
