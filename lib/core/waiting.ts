@@ -144,8 +144,10 @@ export class WaitingRoom {
     const heads = headed.length === waiter.lines.length ? this.#nextOf(headed) : [];
     const isHandedOn = heads.length > 0;
     for (const line of waiter.lines) {
-      if (!isHandedOn && this.#isOthersTurn(line)) line.yields = 'telling';
-      line.handOvers = isHandedOn ? line.handOvers + 1 : 0;
+      // Who wants more than was freed tries before those who are told of it: that counts as well.
+      const isLeft = !isHandedOn && this.#isOthersTurn(line);
+      if (isLeft) line.yields = 'telling';
+      line.handOvers = isLeft ? 0 : line.handOvers + 1;
     }
     this.#wakeHeads(headed);
     return heads;

@@ -122,6 +122,25 @@ describe('a resource released while the next call of its process wants another o
 
     expect(environment.now() - releasedAt).toBeLessThan(200);
   });
+
+  it.each([10, 20, 40])(
+    'is had by other processes too, where each of those calls takes %i ms',
+    async (duration) => {
+      const { redlock, environment, nodes, otherProcess, until } = setScene();
+      for (const node of nodes) node.delay({ request: 0.2, answer: 0.2 });
+      const work = (): Promise<void> =>
+        new Promise((resolve) => environment.schedule(duration, resolve));
+      const transfer = async (account: string): Promise<never> => {
+        for (;;) await redlock.using(['hot', account], work);
+      };
+      for (const account of ['a', 'b', 'c']) void transfer(account);
+      await environment.advance(100);
+
+      const other = otherProcess().acquire('hot', ttl, { wait: 500 });
+
+      expect((await until(other)).isValid).toBe(true);
+    },
+  );
 });
 
 describe('calls of one process', () => {
