@@ -17,6 +17,8 @@ export class Line {
    * that, until this timer is over; null where they do not.
    */
   yields: TimerHandle = null;
+  /** Whether a release is under way. A call that comes meanwhile follows it as if it had waited. */
+  isReleased = false;
   /** How many processes the last wake-up woke, the one that released not counted. */
   racers = 0;
   /** Races after wake-ups since this process last had the lock. */

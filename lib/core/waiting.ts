@@ -139,6 +139,7 @@ export class WaitingRoom {
    * next on all its resources, in the same breath; none where others are to be told.
    */
   handOn(waiter: Waiter): readonly Waiter[] {
+    for (const line of waiter.lines) line.isReleased = true;
     // A lost lock has left them before: whoever came after it has tried in vain, and listens.
     const headed = this.#remove(waiter);
     const heads = headed.length === waiter.lines.length ? this.#nextOf(headed) : [];
@@ -186,8 +187,8 @@ export class WaitingRoom {
       const line = this.#lines.get(resource);
       if (line === undefined) continue;
       lines.push(line);
-      if (line.yields !== yields) continue;
-      line.yields = null;
+      if (line.yields === yields) line.yields = null;
+      if (yields === 'telling') line.isReleased = false;
       this.#tidy(line);
     }
     this.#wakeHeads(lines);
@@ -222,7 +223,8 @@ export class WaitingRoom {
       line.wakeUps.stop();
       line.wakeUps = null;
     }
-    if (line.waiters.length === 0 && line.yields === null) this.#lines.delete(line.resource);
+    const isInUse = line.waiters.length > 0 || line.isReleased || line.yields !== null;
+    if (!isInUse) this.#lines.delete(line.resource);
   }
 
   // Who is woken already is not looked after: a release is told for each resource, and to look at

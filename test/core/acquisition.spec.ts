@@ -143,6 +143,26 @@ describe('a resource released while the next call of its process wants another o
   );
 });
 
+describe('a call that comes while the release before it is under way', () => {
+  it('keeps other processes out for 50 ms at most', async () => {
+    const { redlock, environment, nodes, otherProcess, until } = setScene();
+    for (const node of nodes) node.delay({ request: 0.2, answer: 0.2 });
+    const work = async (): Promise<never> => {
+      for (;;) {
+        const lock = await redlock.acquire('r', ttl);
+        await new Promise<void>((resolve) => environment.schedule(15, resolve));
+        void lock.release();
+      }
+    };
+    void work();
+    await environment.advance(100);
+
+    const other = otherProcess().acquire('r', ttl, { wait: 500 });
+
+    expect((await until(other)).isValid).toBe(true);
+  });
+});
+
 describe('calls of one process', () => {
   it('get the lock in the order in which they asked', async () => {
     const { redlock, environment, until } = setScene();

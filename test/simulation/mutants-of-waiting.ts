@@ -79,7 +79,7 @@ export const mutantsOfWaiting: readonly Mutant[] = [
   {
     name: 'a queue that goes on giving way',
     rule: '10: others go first, for a while',
-    patches: [core('waiting', '      line.yields = null;\n', '')],
+    patches: [core('waiting', 'if (line.yields === yields) line.yields = null;', '')],
   },
   {
     name: 'a lost lock that keeps its place',
