@@ -88,10 +88,10 @@ export class WaitingRoom {
 
   /**
    * The waiter tries now: only what is heard from now on is worth another attempt. Says whether
-   * other calls of this process queue behind it.
+   * other calls of this process queue behind it, so that it may hand its lock over.
    */
   startAttempt(waiter: Waiter): boolean {
-    let isFollowed = true;
+    let isFollowed = waiter.handOverTtl !== null;
     waiter.forgetWakeUp();
     for (const { wakeUps, waiters } of waiter.lines) {
       wakeUps?.forget();

@@ -294,6 +294,20 @@ describe('the nodes are asked', () => {
     expect(asked(scene, 'acquire')).toBe(6);
   });
 
+  it('for one token by a call by hand: blocks without need would run ahead of the time', async () => {
+    const { redlock, node, until } = setScene();
+    const alone = await until(redlock.acquire('r', ttl));
+    const byHand = redlock.acquire('r', ttl);
+    void enter(redlock, 'r');
+    void alone.release();
+    const lock = await until(byHand);
+
+    const calls = node(0).calls.filter(({ operation }) => operation === 'acquire');
+
+    const { ownerId, fencingToken: token } = lock;
+    expect(calls.at(-1)?.request).toMatchObject({ ownerId, token });
+  });
+
   it('while one of them owes an answer: it might undo what is the next call’s', async () => {
     const scene = setScene();
     const alone = await scene.until(enter(scene.redlock, 'r'));
