@@ -33,8 +33,9 @@ export function targetOfUrl(url: string, keyPrefix: string, origin: string): Red
 
 /**
  * Takes ioredis options. Those that could send a command twice or late are overruled.
- * @throws TypeError where they hold a `keyPrefix` that differs from ours, where they ask for TLS
- *   and ioredis would not speak it, or where a host or path is a URL, which may hold a password.
+ * @throws TypeError where they hold a `keyPrefix` that differs from ours or no number for `db`,
+ *   where they ask for TLS and ioredis would not speak it, or where a host or path is a URL, which
+ *   may hold a password.
  */
 export function targetOfOptions(
   options: RedisOptions,
@@ -148,6 +149,7 @@ function decoded(part: string, origin: string): string {
 
 function checkOptions(options: RedisOptions, keyPrefix: string, origin: string): void {
   checkKeyPrefix(options, keyPrefix, origin);
+  checkDatabase(options, origin);
   checkSentinelTls(options, origin);
   checkAddresses(options, origin);
 }
@@ -161,6 +163,13 @@ function checkKeyPrefix(options: RedisOptions, keyPrefix: string, origin: string
       `(${JSON.stringify(keyPrefix)}), got ${JSON.stringify(own)}; ` +
       'name the prefix of the locks in the option keyPrefix',
   );
+}
+
+// Of what is no number, such as a variable that is not set, ioredis makes NaN: it goes on with
+// database 0, and rejects a promise that nobody has.
+function checkDatabase({ db }: RedisOptions, origin: string): void {
+  if (/^\d+$/.test(String(db ?? 0))) return;
+  throw new TypeError(`Expected ${origin}.db to be a whole number, got ${String(db)}`);
 }
 
 // Addresses stand in the node's name, and with it in the status, errors and logs.

@@ -59,6 +59,8 @@ describe('what a node may be named by', () => {
     ['rediss://user:secret@example.test', 'rediss://example.test:6379/0'],
     ['redis://:p%40ss@[::1]:7000?family=6', 'redis://[::1]:7000/0'],
     [{ host: 'example.test', port: 7000, db: 2 }, 'redis://example.test:7000/2'],
+    [{ host: 'example.test', db: '2' }, 'redis://example.test:6379/2'],
+    [{ host: 'example.test', db: null }, 'redis://example.test:6379/0'],
     [{ port: 7000, password: 'secret', persistent: true }, 'redis://localhost:7000/0'],
     [{ host: 'example.test', tls: {} }, 'rediss://example.test:6379/0'],
     // ioredis takes all of these for no TLS.
@@ -104,6 +106,11 @@ describe('what a node may be named by', () => {
     { host: 'example.test', persistent: 1 },
     ...addressesWithPassword,
     { host: 'example.test', keyPrefix: 'own:', password: 'secret' },
+    // ioredis would lock in database 0, and end the process by a rejection that nobody handles.
+    { host: 'example.test', db: NaN, password: 'secret' },
+    { host: 'example.test', db: '', password: 'secret' },
+    { host: 'example.test', db: 'main', password: 'secret' },
+    { host: 'example.test', db: -1, password: 'secret' },
     [],
     nodeRedisClient,
     { client: nodeRedisClient },
@@ -230,6 +237,12 @@ describe("an application's ioredis client", () => {
     await acquire(node, requestFor({ world: worldOf({ keyPrefix: 'app:', fencing: false }) }));
 
     expect((await client.keys('*')).sort()).toEqual(['app:r', 'app:redlock:rules']);
+  });
+
+  it('whose database is no number is refused', () => {
+    const refused = (): unknown => create([idleClient({ host: 'example.test', db: NaN })]);
+
+    expect(refused).toThrow(new TypeError('Expected nodes[0].db to be a whole number, got NaN'));
   });
 
   it('may queue and repeat commands: the connection of the locks does neither', async () => {
