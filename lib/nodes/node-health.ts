@@ -74,12 +74,16 @@ export class NodeHealth {
     this.#change('up', finding, [...this.#findings, finding]);
   }
 
-  /** It would not lock: a finding until it does. What comes and goes is told of once meanwhile. */
+  /**
+   * It would not lock: a finding until it does, with the latest reason. What comes and goes is told
+   * of once meanwhile.
+   */
   refused(reason: string): void {
     this.#refusedAt = this.environment.now();
-    if (this.#state !== 'up' || this.#refusal !== null) return;
+    if (this.#state !== 'up') return;
+    const isKnown = this.#refusal !== null;
     this.#refusal = `It refuses locks: ${reason.replace(/\.?$/, '.')}`;
-    this.#tell(this.#refusal, true);
+    if (!isKnown) this.#tell(this.#refusal, true);
   }
 
   /** It locks, or would. */

@@ -82,6 +82,15 @@ describe('a node that refuses locks', () => {
     expect(log.events.map(({ isTrouble }) => isTrouble)).toEqual([false, true, false]);
   });
 
+  it('has the latest reason among its findings, which is what is to be mended now', async () => {
+    health.refused('MISCONF Errors writing to disk');
+    health.refused('OOM');
+    await environment.settle();
+
+    expect(health.status().findings).toEqual([REFUSAL]);
+    expect(log.messages.slice(1)).toEqual(['It refuses locks: MISCONF Errors writing to disk.']);
+  });
+
   it('is another once it was lost', async () => {
     health.refused('OOM');
     health.unavailable(lostOutcome('connection closed'));
