@@ -16,9 +16,8 @@ export class NodeHealth {
   #state: NodeStatus['state'] = 'connecting';
   #message = 'not connected yet';
   #findings: readonly string[] = [];
-  /** Another finding: that it refuses locks; and when it did so last. */
-  #refusal: string | null = null;
-  #refusedAt: Milliseconds = -Infinity;
+  /** Further findings: that it refuses locks, or releases; and when it did so last. */
+  readonly #refusals = new Map<string, { readonly finding: string; readonly at: Milliseconds }>();
   #clockOffset: Milliseconds | null = null;
   #quarantinedUntil: Milliseconds;
   #quarantineTimer: TimerHandle = null;
@@ -52,12 +51,13 @@ export class NodeHealth {
 
   status(): NodeStatus {
     const remaining = this.#quarantinedUntil - this.environment.now();
+    const refusals = [...this.#refusals.values()].map(({ finding }) => finding);
     return {
       name: this.name,
       state: this.#state,
       quarantineRemaining: Math.max(0, Math.ceil(remaining)),
       clockOffset: this.#clockOffset,
-      findings: this.#refusal === null ? this.#findings : [...this.#findings, this.#refusal],
+      findings: [...this.#findings, ...refusals],
     };
   }
 
@@ -67,30 +67,25 @@ export class NodeHealth {
     this.#change('up', ['Connected.', ...news].join(' '), findings, news.length > 0);
   }
 
-  /** Something that is wrong with it showed in use. */
-  found(finding: string): void {
-    if (this.#state !== 'up' || this.#findings.includes(finding)) return;
-    if (this.#findings.length >= FINDINGS_MAX) return;
-    this.#change('up', finding, [...this.#findings, finding]);
-  }
-
   /**
-   * It would not lock: a finding until it does, with the latest reason. What comes and goes is told
-   * of once meanwhile.
+   * It would not lock, or release: a finding until it does, with the latest reason. What comes and
+   * goes is told of once meanwhile.
    */
-  refused(reason: string): void {
-    this.#refusedAt = this.environment.now();
+  refused(what: 'locks' | 'releases', reason: string): void {
     if (this.#state !== 'up') return;
-    const isKnown = this.#refusal !== null;
-    this.#refusal = `It refuses locks: ${reason.replace(/\.?$/, '.')}`;
-    if (!isKnown) this.#tell(this.#refusal, true);
+    const finding = `It refuses ${what}: ${reason.replace(/\.?$/, '.')}`;
+    const isKnown = this.#refusals.has(what);
+    this.#refusals.set(what, { finding, at: this.environment.now() });
+    if (!isKnown) this.#tell(finding, true);
   }
 
-  /** It locks, or would. */
-  granted(): void {
-    if (this.#refusal === null || this.environment.now() - this.#refusedAt < REFUSAL_KEPT) return;
-    this.#refusal = null;
-    this.#tell('It grants locks again.', false);
+  /** It locks, or would; or it did what a release asked for. */
+  granted(what: 'locks' | 'releases'): void {
+    const refusal = this.#refusals.get(what);
+    if (refusal === undefined || this.environment.now() - refusal.at < REFUSAL_KEPT) return;
+    this.#refusals.delete(what);
+    // A release may have found nothing to do.
+    if (what === 'locks') this.#tell('It grants locks again.', false);
   }
 
   /** Connected but silent: for how long it has been, and what it owes, is for the message. */
@@ -114,7 +109,7 @@ export class NodeHealth {
   /** Not connected, or not fit; what was found wrong stays known while it is away. */
   unavailable(reason: FailedAnswer): void {
     const { message } = reason;
-    this.#refusal = null;
+    this.#refusals.clear();
     if (reason.isMisconfiguration) this.#change('refused', message, [message]);
     else this.#change('down', message, this.#state === 'refused' ? [] : this.#findings);
   }
@@ -190,8 +185,5 @@ export class NodeHealth {
  */
 const RETELL: Milliseconds = 60_000;
 
-/** A server may name another reason each time. */
-const FINDINGS_MAX = 16;
-
-/** For how long one that refused a lock has to grant before that is believed. */
+/** For how long one that refused has to do what it is asked before that is believed. */
 const REFUSAL_KEPT: Milliseconds = 10_000;

@@ -183,7 +183,7 @@ export class RedisNode implements LockNode {
     const answer = this.#readNews(reply);
     if (answer.vote !== 'failed') this.#releases.onVote();
     const isStored = answer.vote === 'granted' || answer.vote === 'quarantined';
-    if (isStored) this.#health.granted();
+    if (isStored) this.#health.granted('locks');
     return answer;
   };
 
@@ -204,12 +204,12 @@ export class RedisNode implements LockNode {
   });
 
   #heardOfWrite({ ownerId, refusal }: Extract<InspectAnswer, { vote: 'found' }>): void {
-    if (refusal !== '') this.#health.refused(refusal);
-    else if (ownerId === null) this.#health.granted();
+    if (refusal !== '') this.#health.refused('locks', refusal);
+    else if (ownerId === null) this.#health.granted('locks');
   }
 
   #heardOfFailure(failure: FailedAnswer): FailedAnswer {
-    if (isRefusal(failure)) this.#health.refused(failure.message);
+    if (isRefusal(failure)) this.#health.refused('locks', failure.message);
     return failure;
   }
 

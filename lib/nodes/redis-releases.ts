@@ -106,8 +106,12 @@ export class RedisReleases {
     reply: unknown,
   ): void => {
     const answer = failure ?? this.#readReleased(reply);
-    if (answer.vote === 'done') this.#pending.confirm(release);
-    else this.#onRefused(release, answer);
+    if (answer.vote === 'done') {
+      this.#pending.confirm(release);
+      this.#settings.health.granted('releases');
+    } else {
+      this.#onRefused(release, answer);
+    }
     const { onAnswer } = release;
     // Sent again or not, whoever waited has been answered, and is not kept in memory for it.
     release.onAnswer = null;
@@ -117,7 +121,7 @@ export class RedisReleases {
   // By a server that is busy: sent again when it works again. Else on the next connection.
   #onRefused(release: PendingRelease<RedisConnection>, reason: FailedAnswer): void {
     if (reason.isMisconfiguration) {
-      this.#settings.health.found(`It refuses releases: ${reason.message}.`);
+      this.#settings.health.refused('releases', reason.message);
       return;
     }
     release.sentOn = null;

@@ -54,10 +54,10 @@ describe('a node that is suspended and resumes over and over', () => {
 
   it('is told of at once with what is found wrong', async () => {
     await flap(2);
-    health.found('It refuses releases.');
+    health.refused('releases', 'NOPERM');
     await environment.settle();
 
-    expect(log.messages.slice(3)).toEqual(['It refuses releases.']);
+    expect(log.messages.slice(3)).toEqual(['It refuses releases: NOPERM.']);
   });
 });
 
@@ -66,14 +66,14 @@ describe('a node that refuses locks', () => {
 
   it('is told of once, and has it among its findings, until it grants again', async () => {
     for (let count = 0; count < 100; count += 1) {
-      health.refused('OOM');
+      health.refused('locks', 'OOM');
       await environment.advance(1_000);
-      health.granted();
+      health.granted('locks');
     }
     const { findings } = health.status();
-    health.refused('NOREPLICAS');
+    health.refused('locks', 'NOREPLICAS');
     await environment.advance(10_000);
-    health.granted();
+    health.granted('locks');
     await environment.settle();
 
     expect(findings).toEqual([REFUSAL]);
@@ -83,8 +83,8 @@ describe('a node that refuses locks', () => {
   });
 
   it('has the latest reason among its findings, which is what is to be mended now', async () => {
-    health.refused('MISCONF Errors writing to disk');
-    health.refused('OOM');
+    health.refused('locks', 'MISCONF Errors writing to disk');
+    health.refused('locks', 'OOM');
     await environment.settle();
 
     expect(health.status().findings).toEqual([REFUSAL]);
@@ -92,9 +92,9 @@ describe('a node that refuses locks', () => {
   });
 
   it('is another once it was lost', async () => {
-    health.refused('OOM');
+    health.refused('locks', 'OOM');
     health.unavailable(lostOutcome('connection closed'));
-    health.refused('OOM');
+    health.refused('locks', 'OOM');
     health.up([]);
     await environment.settle();
 
@@ -124,10 +124,33 @@ describe('a node with findings', () => {
     ]);
   });
 
-  it('keeps so many that a server which words each anew does not fill the memory', () => {
-    for (let count = 0; count < 1_000; count += 1) health.found(`It refuses: ${count}.`);
+  it('keeps none for each time that a server words a refusal anew', () => {
+    for (let count = 0; count < 1_000; count += 1) health.refused('releases', `${count}`);
 
-    expect(health.status().findings).toHaveLength(16);
+    expect(health.status().findings).toEqual(['It refuses releases: 999.']);
+  });
+});
+
+describe('a node that refuses releases', () => {
+  const REFUSAL = 'It refuses releases: NOPERM.';
+
+  it('is told of, and has it among its findings until it does what they ask again', async () => {
+    health.refused('releases', 'NOPERM');
+    await environment.advance(5_000);
+    health.refused('releases', 'NOPERM');
+    await environment.advance(9_999);
+    health.granted('releases');
+    const before = health.status().findings;
+    await environment.advance(1);
+    health.granted('locks');
+    const { findings } = health.status();
+    health.granted('releases');
+    await environment.settle();
+
+    expect([before, findings]).toEqual([[REFUSAL], [REFUSAL]]);
+    expect(health.status().findings).toEqual([]);
+    // That it has done one is not told: there may have been nothing to do.
+    expect(log.messages.slice(1)).toEqual([REFUSAL]);
   });
 });
 

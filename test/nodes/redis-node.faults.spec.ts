@@ -478,6 +478,28 @@ describe('a server that refuses commands', () => {
     expect(log.events.map(({ isTrouble }) => isTrouble)).toEqual([false, true]);
   });
 
+  it('to releases for a while: a finding until it has done one again', async () => {
+    const server = await startServer();
+    const user = ['SETUSER', 'u', 'on', '>p', '~*', '&*', '+@all'];
+    await server.client.call('ACL', [...user, '-del']);
+    let ahead = 0;
+    const environment = { ...systemEnvironment, now: () => systemEnvironment.now() + ahead };
+    const url = `redis://u:p@127.0.0.1:${server.port}`;
+    const { node } = await startNode(url, {}, environment);
+    const [first, second] = [requestFor(), requestFor({ resources: ['other'] })];
+    await acquire(node, first);
+
+    await release(node, first);
+    const { findings } = node.status();
+    await server.client.call('ACL', user);
+    ahead = 10_000;
+    await acquire(node, second);
+    await release(node, second);
+
+    expect(findings).toEqual([expect.stringMatching(/^It refuses releases: /)]);
+    expect(node.status().findings).toEqual([]);
+  });
+
   it('to releases by themselves and in batches: one finding, told once', async () => {
     const server = await startServer();
     await server.client.call('ACL', ['SETUSER', 'u', 'on', '>p', '~*', '&*', '+@all', '-hmget']);
