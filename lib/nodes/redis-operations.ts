@@ -111,17 +111,25 @@ local function wake(first, last, wakes)
 end
 `;
 
-/** Where all keys were deleted the acquisition has been here, and its token is on record. */
+/**
+ * Where all keys were deleted the acquisition has been here, and its token is on record. What
+ * cannot be read, as a list in a lock's place, fails the release once the other keys are free.
+ */
 export const RELEASE = `
 local function release(first, count, owner, token, wakes)
   local last, deleted = first + count - 1, 0
+  local odd
   for i = first, last do
-    if redis.call('GET', KEYS[i]) == owner then
+    local holder = redis.pcall('GET', KEYS[i])
+    if holder == owner then
       deleted = deleted + redis.call('DEL', KEYS[i])
+    elseif type(holder) == 'table' then
+      odd = KEYS[i]
     end
   end
   local listeners = 0
   if deleted > 0 and wakes ~= '0' then listeners = wake(first, last, wakes) end
+  if odd then redis.call('GET', odd) end
   if deleted == count or not isFenced then return 'done', listeners end
   local proposed = tonumber(token)
   if lowestRefused(first, last) < proposed and proposed <= now + skew then

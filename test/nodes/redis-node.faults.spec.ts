@@ -6,7 +6,15 @@ import type { LockNode, ReleaseAnswer, ReleaseRequest } from '../../lib/core/loc
 import { afterTest } from '../support/after-test.js';
 import { untilCollected } from '../support/collect-garbage.js';
 import { eventually } from '../support/eventually.js';
-import { acquire, extend, inspect, release, requestFor, worldOf } from '../support/node-harness.js';
+import {
+  acquire,
+  extend,
+  inspect,
+  listen,
+  release,
+  requestFor,
+  worldOf,
+} from '../support/node-harness.js';
 import {
   callsOf,
   disconnect,
@@ -417,6 +425,30 @@ describe('a server that refuses commands', () => {
 
     expect(answer).toMatchObject({ mayHold: false, isMisconfiguration: false });
     expect(answer).toMatchObject({ message: expect.stringMatching(/^LOADING /) });
+  });
+
+  it.each([
+    ['by itself', 1],
+    ['in a batch', 2],
+  ])('with WRONGTYPE of one key: the others of its owner are released, %s', async (_, count) => {
+    const server = await startServer();
+    const { node } = await startNode(server.url);
+    const requests = Array.from({ length: count }, (_, index) =>
+      requestFor({ resources: [`${index} a`, `${index} b`, `${index} c`] }),
+    );
+    await Promise.all(requests.map((request) => acquire(node, request)));
+    // What stores its result in a key asks for no type: it takes the lock's place.
+    await server.client.zadd('source', 1, 'member');
+    await server.client.zunionstore('0 b', 1, 'source');
+    const ear = await listen(node, worldOf(), '0 c');
+
+    const [answer] = await Promise.all(
+      requests.map((request) => release(node, { ...request, wakes: true })),
+    );
+
+    expect(answer).toMatchObject({ vote: 'failed', message: expect.stringMatching(/^WRONGTYPE/) });
+    expect(await server.client.keys('? ?')).toEqual(['0 b']);
+    await ear.woken;
   });
 
   it('with WRONGTYPE: a misconfiguration', async () => {
