@@ -65,14 +65,17 @@ export class Acquisition {
     return this.#context.environment.now() - this.#startedAt;
   }
 
-  /** @throws RedlockError, or the reason of whoever interrupted; then nothing stays locked. */
-  run(): Promise<Holding> {
+  /**
+   * @param held What the caller holds already.
+   * @throws RedlockError, or the reason of whoever interrupted; then nothing stays locked.
+   */
+  run(held: readonly string[]): Promise<Holding> {
     const { signal } = this.#options;
     const { waitingRoom } = this.#context;
     return new Promise((resolve, reject) => {
       signal?.throwIfAborted();
       signal?.addEventListener('abort', this.#onAbort);
-      waitingRoom.enter(this.waiter);
+      waitingRoom.enter(this.waiter, held);
       const grant = (holding: Holding): void => {
         waitingRoom.hold(this.waiter, holding.acquiredAt);
         signal?.removeEventListener('abort', this.#onAbort);

@@ -81,6 +81,8 @@ export class Redlock {
   /**
    * Locks all of `resources` or none, for `ttl` ms (whole, 100 to `ttlMax`), and waits for them
    * up to `wait`. Nobody extends the lock unless `watchdog` says so. Release it.
+   * @param held The resources that the caller holds already, here and below: the call goes before
+   *   those that wait for them.
    * @throws LockTakenError, NoQuorumError, LockExpiredError after `wait`; RedlockClosedError;
    *   the reason of `options.signal`; TypeError, RangeError for bad input.
    */
@@ -88,8 +90,9 @@ export class Redlock {
     resources: string | readonly string[],
     ttl?: Milliseconds,
     options: AcquireOptions = {},
+    held: readonly string[] = [],
   ): Promise<Lock> {
-    return this.#acquire('acquire', resources, ttl, options);
+    return this.#acquire('acquire', resources, ttl, options, held);
   }
 
   /**
@@ -100,10 +103,11 @@ export class Redlock {
     resources: string | readonly string[],
     ttl?: Milliseconds,
     options: Omit<AcquireOptions, 'wait'> = {},
+    held: readonly string[] = [],
   ): Promise<Lock | null> {
     const given = { ...options, wait: 0 };
     try {
-      return await this.acquire(resources, ttl, given);
+      return await this.acquire(resources, ttl, given, held);
     } catch (error) {
       // The reason of an abort may well be that another lock is taken.
       if (error instanceof LockTakenError && error !== given.signal?.reason) return null;
@@ -122,14 +126,16 @@ export class Redlock {
     resources: string | readonly string[],
     options: Milliseconds | UsingOptions,
     body: LockedBody<T>,
+    held?: readonly string[],
   ): Promise<T>;
   async using<T>(
     resources: string | readonly string[],
     optionsOrBody: Milliseconds | UsingOptions | LockedBody<T>,
     bodyAfterOptions?: LockedBody<T>,
+    held: readonly string[] = [],
   ): Promise<T> {
     const [options, body] = usingArguments(optionsOrBody, bodyAfterOptions);
-    const lock = await this.#acquire('using', resources, options.ttl, options);
+    const lock = await this.#acquire('using', resources, options.ttl, options, held);
     try {
       const result = await body(lock);
       this.#custody.assertKept(lock, result);
@@ -175,6 +181,7 @@ export class Redlock {
     input: string | readonly string[],
     ttl: Milliseconds | undefined,
     given: UsingOptions,
+    held: readonly string[],
   ): Promise<Lock> {
     const resources = normalizeResources(input);
     checkKeys(resources, this.options.world.keyPrefix, 'resources');
@@ -183,7 +190,7 @@ export class Redlock {
     const acquisition = new Acquisition(this.#context, resources, options, hasBody);
     try {
       this.#custody.assertOpen(resources);
-      const holding = await acquisition.run();
+      const holding = await acquisition.run(held);
       const { waiter } = acquisition;
       const lock = this.#custody.take(holding, waiter, options, hasBody);
       this.#context.observer.acquired(lock, acquisition.waited(), acquisition.attempts);

@@ -4,7 +4,7 @@
 // callers of one process never vote each other down. A lock that is released goes to the next
 // call of this process in the same breath, some times in a row; then other processes are told,
 // and if any listens it goes first.
-import { Line } from './line.js';
+import { Line, placesBehind } from './line.js';
 import { TransientMap } from './transient-map.js';
 import { WakeUps } from './wake-ups.js';
 import type { Ensemble } from './ensemble.js';
@@ -50,12 +50,16 @@ export class WaitingRoom {
     return this.#waiting().size;
   }
 
-  /** Queues on all resources in one step, so that two calls can never wait for each other. */
-  enter(waiter: Waiter): void {
+  /**
+   * Queues on all resources in one step, so that two calls can never wait for each other. `held` is
+   * what its caller holds already: it goes before those that wait for that, for they wait for it.
+   */
+  enter(waiter: Waiter, held: readonly string[]): void {
+    const behind = held.length === 0 ? null : placesBehind(this.#linesOf(held));
     waiter.lines = waiter.resources.map((resource) => {
       const line = this.#lines.get(resource);
       if (line === undefined) return this.#addLine(resource, waiter);
-      line.waiters.push(waiter);
+      line.waiters.splice(behind?.get(line) ?? line.waiters.length, 0, waiter);
       return line;
     });
   }
@@ -165,6 +169,10 @@ export class WaitingRoom {
     for (const waiter of this.#waiting()) waiter.interrupt(reasonFor(waiter.resources));
   }
 
+  #linesOf(resources: readonly string[]): Line[] {
+    return resources.flatMap((resource) => this.#lines.get(resource) ?? []);
+  }
+
   #waiting(): ReadonlySet<Waiter> {
     const waiters = [...this.#lines.values()].flatMap((line) => line.waiters);
     return new Set(waiters.filter(({ isHolding }) => !isHolding));
@@ -182,11 +190,8 @@ export class WaitingRoom {
   }
 
   #endYield(resources: readonly string[], yields: TimerHandle): void {
-    const lines: Line[] = [];
-    for (const resource of resources) {
-      const line = this.#lines.get(resource);
-      if (line === undefined) continue;
-      lines.push(line);
+    const lines = this.#linesOf(resources);
+    for (const line of lines) {
       if (line.yields === yields) line.yields = null;
       if (yields === 'telling') line.isReleased = false;
       this.#tidy(line);

@@ -51,14 +51,15 @@ export function currentLock(resource?: string): Lock | undefined {
   return undefined;
 }
 
-/** Whether no lock and no endpoint call surrounds the caller; the cheap first question. */
-export function isContextEmpty(): boolean {
-  return storage.getStore() === undefined;
+/** The locks that the running async context holds, innermost first; lost ones included. */
+function* contextLocks(): Generator<ContextLock> {
+  for (const { held } of frames()) if (held !== null) yield held;
 }
 
-/** The locks that the running async context holds, innermost first; lost ones included. */
-export function* contextLocks(): Generator<ContextLock> {
-  for (const { held } of frames()) if (held !== null) yield held;
+/** The locks of `domain` that the running async context holds, innermost first; none is lost. */
+export function heldBy(domain: object): readonly ContextLock[] {
+  if (storage.getStore() === undefined) return [];
+  return [...contextLocks()].filter((held) => held.domain === domain && held.lock.isValid);
 }
 
 /** The endpoint calls that the running async context belongs to, innermost first. */

@@ -4,7 +4,7 @@ import {
   type Redlock,
   type RedlockStatus,
 } from '../core/redlock.js';
-import { runHolding } from './lock-context.js';
+import { heldBy, runHolding } from './lock-context.js';
 import { findJoinable, type Caller, type ReentrantOptions } from './reentry.js';
 import type { ResourceState } from '../core/inspection.js';
 import type { Lock } from '../core/lock.js';
@@ -60,7 +60,8 @@ export class RedlockService {
     options: AcquireOptions & ReentrantOptions = {},
   ): Promise<Lock> {
     const caller = this.#caller(options, 'RedlockService.acquire');
-    return findJoinable(caller, resources) ?? this.#redlock.acquire(resources, ttl, options);
+    const joined = findJoinable(caller, resources);
+    return joined ?? this.#redlock.acquire(resources, ttl, options, this.#held());
   }
 
   /**
@@ -73,7 +74,8 @@ export class RedlockService {
     options: Omit<AcquireOptions, 'wait'> & ReentrantOptions = {},
   ): Promise<Lock | null> {
     const caller = this.#caller(options, 'RedlockService.tryAcquire');
-    return findJoinable(caller, resources) ?? this.#redlock.tryAcquire(resources, ttl, options);
+    const joined = findJoinable(caller, resources);
+    return joined ?? this.#redlock.tryAcquire(resources, ttl, options, this.#held());
   }
 
   /**
@@ -101,9 +103,9 @@ export class RedlockService {
     const place = options[placeOption] ?? 'RedlockService.using';
     const joined = findJoinable(this.#caller(options, place), resources);
     if (joined !== null) return runJoined(joined, body);
-    return this.#redlock.using(resources, options, (lock) =>
-      runHolding({ domain: this.#redlock, lock, place }, () => body(lock)),
-    );
+    const placedBody = (lock: Lock): Promise<T> =>
+      runHolding({ domain: this.#redlock, lock, place }, () => body(lock));
+    return this.#redlock.using(resources, options, placedBody, this.#held());
   }
 
   /**
@@ -117,6 +119,10 @@ export class RedlockService {
   /** How the locks and their nodes are, as last heard; asks no node. */
   status(): Promise<RedlockStatus> {
     return Promise.resolve(this.#redlock.status());
+  }
+
+  #held(): readonly string[] {
+    return heldBy(this.#redlock).flatMap(({ lock }) => lock.resources);
   }
 
   #caller(options: PlacedOptions, place: string): Caller {

@@ -1,7 +1,7 @@
 // A second acquisition of what the same async context holds would wait for itself. It is refused
 // before anything is queued, or joins the held lock where that was asked for.
 import { describeResources, LockReentryError } from '../core/errors.js';
-import { contextLocks, isContextEmpty, type ContextLock } from './lock-context.js';
+import { heldBy, type ContextLock } from './lock-context.js';
 import { normalizeResources } from '../core/resources.js';
 import type { Lock } from '../core/lock.js';
 
@@ -32,13 +32,12 @@ export interface Caller {
  * @throws LockReentryError where the call would wait for itself.
  */
 export function findJoinable(caller: Caller, input: unknown): Lock | null {
-  if (isContextEmpty()) return null;
+  const held = heldBy(caller.domain);
+  if (held.length === 0) return null;
   const resources = normalizeResources(input);
   const wanted = new Set(resources);
   const isWanted = (resource: string): boolean => wanted.has(resource);
-  const overlapping = [...contextLocks()].filter(
-    ({ domain, lock }) => domain === caller.domain && lock.isValid && lock.resources.some(isWanted),
-  );
+  const overlapping = held.filter(({ lock }) => lock.resources.some(isWanted));
   if (overlapping.length === 0) return null;
   const covering = overlapping.find(
     ({ lock }) => lock.resources.filter(isWanted).length === wanted.size,

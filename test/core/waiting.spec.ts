@@ -20,11 +20,13 @@ function setUp() {
     environment,
     observer: silentObserver,
   });
-  const enter = (...resources: string[]): Waiter => {
+  /** A call whose caller holds `held`. */
+  const enterInside = (held: readonly string[], ...resources: string[]): Waiter => {
     const waiter = new Waiter(environment, resources, 1_000);
-    waitingRoom.enter(waiter);
+    waitingRoom.enter(waiter, held);
     return waiter;
   };
+  const enter = (...resources: string[]): Waiter => enterInside([], ...resources);
   /** The call has got its lock now. */
   const grant = (waiter: Waiter): void => waitingRoom.hold(waiter, environment.now());
   /** A call that has got its lock. */
@@ -63,7 +65,7 @@ function setUp() {
     pause.then(note, note);
     return () => isOver;
   };
-  const moves = { enter, grant, hold, handOnToTheLimit, tellOfThousands };
+  const moves = { enter, enterInside, grant, hold, handOnToTheLimit, tellOfThousands };
   return { environment, nodes, waitingRoom, ...moves, isReady, watch };
 }
 
@@ -142,6 +144,60 @@ describe('a queue', () => {
     const both = enter('r', 's');
 
     expect(waitingRoom.isNext(both)).toBe(false);
+  });
+});
+
+describe('a call whose caller holds a lock', () => {
+  it('goes before those that wait for that lock, for they wait for it', () => {
+    const { waitingRoom, enter, enterInside, hold, isReady } = setUp();
+    const holder = hold('a');
+    const both = enter('a', 'b');
+
+    const inside = enterInside(['a'], 'b');
+    const insideToo = enterInside(['a'], 'b');
+
+    expect([inside, insideToo, both].map(isReady)).toEqual([true, false, false]);
+    for (const waiter of [inside, insideToo, holder]) waitingRoom.leave(waiter);
+    expect(isReady(both)).toBe(true);
+  });
+
+  it('goes before those behind them, in whatever queue', () => {
+    const { enter, enterInside, hold, isReady } = setUp();
+    hold('a');
+    enter('a', 'c');
+    enter('c', 'd');
+    const last = enter('d', 'b');
+
+    const inside = enterInside(['a'], 'b', 'd');
+
+    expect([inside, last].map(isReady)).toEqual([true, false]);
+  });
+
+  it('waits for all others, as their locks do not need it', () => {
+    const { waitingRoom, enter, enterInside, hold, isReady } = setUp();
+    hold('a');
+    const [first, second] = [hold('b'), enter('b')];
+    const both = enter('a', 'b');
+
+    const inside = enterInside(['a'], 'b');
+
+    waitingRoom.leave(first);
+    expect([second, inside, both].map(isReady)).toEqual([true, false, false]);
+    waitingRoom.leave(second);
+    expect([inside, both].map(isReady)).toEqual([true, false]);
+  });
+
+  it('finds its place among thousands without stopping the process for 50 ms', () => {
+    const { enter, enterInside, hold, isReady } = setUp();
+    hold('a');
+    for (let count = 0; count < 10_000; count += 1) enter('a', 'b');
+
+    const startedAt = performance.now();
+    const inside = enterInside(['a'], 'b');
+    const stoppedFor = performance.now() - startedAt;
+
+    expect(isReady(inside)).toBe(true);
+    expect(stoppedFor).toBeLessThan(50);
   });
 });
 

@@ -103,6 +103,31 @@ describe('two copies of the package in one process, such as ESM and CJS', () => 
   });
 });
 
+describe('a nested acquisition of what nobody holds', () => {
+  type Acquire = (redlock: RedlockService) => Promise<Lock | null>;
+  const ways: readonly [string, Acquire][] = [
+    ['using', (redlock) => redlock.using('b', { wait: 500 }, (lock) => lock)],
+    ['acquire', (redlock) => redlock.acquire('b', 1_000, { wait: 500 })],
+    ['tryAcquire', (redlock) => redlock.tryAcquire('b', 1_000)],
+  ];
+
+  it.each(ways)('does not wait for who waits for its caller, by %s', async (_name, acquire) => {
+    const redlock = await startService();
+    const isWaiting = new Gate();
+    const outer = redlock.using('a', async () => {
+      await isWaiting.passed;
+      const lock = await acquire(redlock);
+      await lock?.release();
+      return lock?.resources;
+    });
+    const both = redlock.using(['a', 'b'], () => 'both');
+    isWaiting.open();
+
+    expect(await outer).toEqual(['b']);
+    expect(await both).toBe('both');
+  });
+});
+
 describe('a nested acquisition of what the same context holds', () => {
   @Injectable()
   class Inventory {
