@@ -12,7 +12,7 @@ export const usage = `npm run bench [-- options]
   --rounds 5         default: each scenario's own
   --quick            everything short, in 3 minutes: shows that it runs; its figures are worth little
   --fresh-keys       a resource is used once (S1, S2, S5, S6, Q); default: one per caller, again and again
-  --asleep           lets idle cores sleep; default: kept awake, for one takes longer to wake than a lock
+  --awake            keeps idle cores awake: one may take longer to wake than a lock; takes chrt (util-linux)
   --profile FOLDER   a CPU profile (.cpuprofile) of each candidate's process, and a table of them (profiles.md)
   --out FOLDER       default: bench/results, and dist/bench-results with --quick or --candidate`;
 
@@ -40,7 +40,7 @@ export function parseOptions(args: readonly string[]): BenchOptions {
       rounds: { type: 'string' },
       quick: { type: 'boolean', default: false },
       'fresh-keys': { type: 'boolean', default: false },
-      asleep: { type: 'boolean', default: false },
+      awake: { type: 'boolean', default: false },
       profile: { type: 'string' },
       out: { type: 'string' },
       help: { type: 'boolean', default: false },
@@ -55,7 +55,7 @@ export function parseOptions(args: readonly string[]): BenchOptions {
     rounds: positive('rounds', values.rounds),
     isQuick: values.quick,
     isFresh: values['fresh-keys'],
-    isAwake: !values.asleep,
+    isAwake: values.awake,
     profile: values.profile ?? null,
     out: values.out ?? (isPartial ? 'dist/bench-results' : 'bench/results'),
     isHelp: values.help,

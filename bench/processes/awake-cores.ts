@@ -1,5 +1,6 @@
 // Keeps the cores awake while something is measured. One that has nothing to do sleeps, and in a
 // virtual machine takes tens of microseconds to wake: the less there is to do, the longer it takes.
+// For latencies one at a time: a core that is awake takes no work over from a busy one for some ms.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { availableParallelism } from 'node:os';
@@ -25,9 +26,7 @@ export async function keepCoresAwake(): Promise<AwakeCores> {
   try {
     await Promise.all(children.map((child) => once(child, 'spawn')));
   } catch (cause) {
-    throw new Error('Keeping the cores awake takes chrt (util-linux); --asleep goes without', {
-      cause,
-    });
+    throw new Error('Keeping the cores awake takes chrt, of util-linux', { cause });
   }
   return {
     pids: children.flatMap(({ pid }) => pid ?? []),
