@@ -55,7 +55,7 @@ export class WaitingRoom {
    * what its caller holds already: it goes before those that wait for that, for they wait for it.
    */
   enter(waiter: Waiter, held: readonly string[]): void {
-    const behind = held.length === 0 ? null : placesBehind(this.#linesOf(held));
+    const behind = held.length === 0 ? null : this.#placesBehind(held);
     waiter.lines = waiter.resources.map((resource) => {
       const line = this.#lines.get(resource);
       if (line === undefined) return this.#addLine(resource, waiter);
@@ -169,8 +169,8 @@ export class WaitingRoom {
     for (const waiter of this.#waiting()) waiter.interrupt(reasonFor(waiter.resources));
   }
 
-  #linesOf(resources: readonly string[]): Line[] {
-    return resources.flatMap((resource) => this.#lines.get(resource) ?? []);
+  #placesBehind(held: readonly string[]): ReadonlyMap<Line, number> {
+    return placesBehind(held.flatMap((resource) => this.#lines.get(resource) ?? []));
   }
 
   #waiting(): ReadonlySet<Waiter> {
@@ -190,10 +190,13 @@ export class WaitingRoom {
   }
 
   #endYield(resources: readonly string[], yields: TimerHandle): void {
-    const lines = this.#linesOf(resources);
-    for (const line of lines) {
+    const lines: Line[] = [];
+    for (const resource of resources) {
+      const line = this.#lines.get(resource);
+      if (line === undefined) continue;
       if (line.yields === yields) line.yields = null;
       if (yields === 'telling') line.isReleased = false;
+      if (line.waiters.length > 0) lines.push(line);
       this.#tidy(line);
     }
     this.#wakeHeads(lines);

@@ -61,7 +61,7 @@ export class RedlockService {
   ): Promise<Lock> {
     const caller = this.#caller(options, 'RedlockService.acquire');
     const joined = findJoinable(caller, resources);
-    return joined ?? this.#redlock.acquire(resources, ttl, options, this.#held());
+    return joined ?? this.#redlock.acquire(resources, ttl, options, namesOf(caller));
   }
 
   /**
@@ -75,7 +75,7 @@ export class RedlockService {
   ): Promise<Lock | null> {
     const caller = this.#caller(options, 'RedlockService.tryAcquire');
     const joined = findJoinable(caller, resources);
-    return joined ?? this.#redlock.tryAcquire(resources, ttl, options, this.#held());
+    return joined ?? this.#redlock.tryAcquire(resources, ttl, options, namesOf(caller));
   }
 
   /**
@@ -101,11 +101,12 @@ export class RedlockService {
     const [given, body] = usingArguments(optionsOrBody, bodyAfterOptions);
     const options: PlacedOptions = given;
     const place = options[placeOption] ?? 'RedlockService.using';
-    const joined = findJoinable(this.#caller(options, place), resources);
+    const caller = this.#caller(options, place);
+    const joined = findJoinable(caller, resources);
     if (joined !== null) return runJoined(joined, body);
     const placedBody = (lock: Lock): Promise<T> =>
       runHolding({ domain: this.#redlock, lock, place }, () => body(lock));
-    return this.#redlock.using(resources, options, placedBody, this.#held());
+    return this.#redlock.using(resources, options, placedBody, namesOf(caller));
   }
 
   /**
@@ -121,19 +122,19 @@ export class RedlockService {
     return Promise.resolve(this.#redlock.status());
   }
 
-  #held(): readonly string[] {
-    return heldBy(this.#redlock).flatMap(({ lock }) => lock.resources);
-  }
-
   #caller(options: PlacedOptions, place: string): Caller {
     const isReentrant = checkBoolean('reentrant', options.reentrant ?? this.#isReentrant);
     return {
-      domain: this.#redlock,
+      held: heldBy(this.#redlock),
       isReentrant,
       place,
       isByHand: options[placeOption] === undefined,
     };
   }
+}
+
+function namesOf({ held }: Caller): readonly string[] {
+  return held.flatMap(({ lock }) => lock.resources);
 }
 
 async function runJoined<T>(lock: Lock, body: LockedBody<T>): Promise<T> {

@@ -1,8 +1,8 @@
 // A second acquisition of what the same async context holds would wait for itself. It is refused
 // before anything is queued, or joins the held lock where that was asked for.
 import { describeResources, LockReentryError } from '../core/errors.js';
-import { heldBy, type ContextLock } from './lock-context.js';
 import { normalizeResources } from '../core/resources.js';
+import type { ContextLock } from './lock-context.js';
 import type { Lock } from '../core/lock.js';
 
 /** What the Nest layer adds to the options of an acquisition. */
@@ -18,7 +18,8 @@ export interface ReentrantOptions {
 
 /** Who asks for a lock. */
 export interface Caller {
-  readonly domain: object;
+  /** What its async context holds already, of the same domain. */
+  readonly held: readonly ContextLock[];
   readonly isReentrant: boolean;
   /** For people: `InventoryService.reserve`, `RedlockService.using`. */
   readonly place: string;
@@ -32,12 +33,11 @@ export interface Caller {
  * @throws LockReentryError where the call would wait for itself.
  */
 export function findJoinable(caller: Caller, input: unknown): Lock | null {
-  const held = heldBy(caller.domain);
-  if (held.length === 0) return null;
+  if (caller.held.length === 0) return null;
   const resources = normalizeResources(input);
   const wanted = new Set(resources);
   const isWanted = (resource: string): boolean => wanted.has(resource);
-  const overlapping = held.filter(({ lock }) => lock.resources.some(isWanted));
+  const overlapping = caller.held.filter(({ lock }) => lock.resources.some(isWanted));
   if (overlapping.length === 0) return null;
   const covering = overlapping.find(
     ({ lock }) => lock.resources.filter(isWanted).length === wanted.size,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 
 import { Redlock } from '../../lib/core/redlock.js';
-import { runHolding } from '../../lib/nest/lock-context.js';
+import { heldBy, runHolding } from '../../lib/nest/lock-context.js';
 import { findJoinable } from '../../lib/nest/reentry.js';
 import { MemoryNode } from '../../lib/nodes/memory-node.js';
 
@@ -13,7 +13,6 @@ describe('a lock to join', () => {
   it('is looked for among 40,000 resources without stopping the process for 100 ms', async () => {
     const domain = new Redlock([new MemoryNode()]);
     const place = 'Stock.move';
-    const caller = { domain, isReentrant: true, place, isByHand: false };
     const wanted = thousandNames(10);
     const lookInside = async (kind: number): Promise<number> => {
       if (kind > 10) {
@@ -21,6 +20,7 @@ describe('a lock to join', () => {
         return await runHolding({ domain, lock, place }, () => lookInside(kind - 1));
       }
       const startedAt = performance.now();
+      const caller = { held: heldBy(domain), isReentrant: true, place, isByHand: false };
       expect(findJoinable(caller, wanted)).toBeNull();
       return performance.now() - startedAt;
     };
