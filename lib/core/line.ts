@@ -9,6 +9,7 @@ export class Line {
   /** In the order of arrival, but for those whose callers hold what others wait for. */
   readonly waiters: Waiter[];
   wakeUps: WakeUps | null = null;
+  /** How often in a row it went from call to call of this process. */
   handOvers = 0;
   /** When this process got what it has handed over since. */
   acquiredAt: Milliseconds = 0;
@@ -18,7 +19,7 @@ export class Line {
    */
   yields: TimerHandle = null;
   /** Whether a release is under way. A call that comes meanwhile follows it as if it had waited. */
-  isReleased = false;
+  isReleasing = false;
   /** How many processes the last wake-up woke, the one that released not counted. */
   racers = 0;
   /** Races after wake-ups since this process last had the lock. */

@@ -12,7 +12,7 @@ import type { TimerHandle } from './environment.js';
 import type { Milliseconds } from './units.js';
 import type { Waiter } from './waiter.js';
 
-/** How often in a row a lock goes from call to call of one process without telling others. */
+/** How often in a row a lock goes from call to call of one process before others go first. */
 const HAND_OVERS_MAX = 16;
 
 /**
@@ -143,16 +143,16 @@ export class WaitingRoom {
    * next on all its resources, in the same breath; none where others are to be told.
    */
   handOn(waiter: Waiter): readonly Waiter[] {
-    for (const line of waiter.lines) line.isReleased = true;
+    for (const line of waiter.lines) line.isReleasing = true;
     // A lost lock has left them before: whoever came after it has tried in vain, and listens.
     const headed = this.#remove(waiter);
     const heads = headed.length === waiter.lines.length ? this.#nextOf(headed) : [];
     const isHandedOn = heads.length > 0;
     for (const line of waiter.lines) {
       // Who wants more than was freed tries before those who are told of it: that counts as well.
-      const isLeft = !isHandedOn && this.#isOthersTurn(line);
-      if (isLeft) line.yields = 'telling';
-      line.handOvers = isLeft ? 0 : line.handOvers + 1;
+      const isLeftToOthers = !isHandedOn && this.#isOthersTurn(line);
+      if (isLeftToOthers) line.yields = 'telling';
+      line.handOvers = isLeftToOthers ? 0 : line.handOvers + 1;
     }
     this.#wakeHeads(headed);
     return heads;
@@ -195,7 +195,7 @@ export class WaitingRoom {
       const line = this.#lines.get(resource);
       if (line === undefined) continue;
       if (line.yields === yields) line.yields = null;
-      if (yields === 'telling') line.isReleased = false;
+      if (yields === 'telling') line.isReleasing = false;
       if (line.waiters.length > 0) lines.push(line);
       this.#tidy(line);
     }
@@ -231,7 +231,7 @@ export class WaitingRoom {
       line.wakeUps.stop();
       line.wakeUps = null;
     }
-    const isInUse = line.waiters.length > 0 || line.isReleased || line.yields !== null;
+    const isInUse = line.waiters.length > 0 || line.isReleasing || line.yields !== null;
     if (!isInUse) this.#lines.delete(line.resource);
   }
 

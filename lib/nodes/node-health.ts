@@ -81,7 +81,6 @@ export class NodeHealth {
 
   /** It locks, or would; or it did what a release asked for. */
   granted(what: 'locks' | 'releases'): void {
-    if (this.#refusals.size === 0) return;
     const refusal = this.#refusals.get(what);
     if (refusal === undefined || this.environment.now() - refusal.at < REFUSAL_KEPT) return;
     this.#refusals.delete(what);
