@@ -7,11 +7,12 @@ import {
   resolveAcquire,
   resolveOptions,
   type RedlockOptions,
+  type ResolvedOptions,
   type UsingOptions,
 } from '../core/options.js';
 import { describe } from '../core/resources.js';
 import { nameResources, originOf, type LockedResource } from './locked-resource.js';
-import { placeOption, type PlacedOptions } from './redlock.service.js';
+import { moduleOptions, placeOption, type PlacedOptions } from './redlock.service.js';
 import { checkDomain, defaultDomain } from './redlock.tokens.js';
 import type { ReentrantOptions } from './reentry.js';
 
@@ -51,9 +52,11 @@ export interface LockedDefinition {
 
 const definitionKey = Symbol.for('nestjs-locked.definition');
 
+const methodsKey = Symbol.for('nestjs-locked.methods');
+
 /**
  * The module's options are not known when a class is defined: its methods may ask for what the
- * widest would allow, and the call checks again.
+ * widest would allow, until they are injected with what the module allows.
  */
 const widest: RedlockOptions = {
   ttlMax: 86_400_000,
@@ -68,12 +71,16 @@ export function createDefinition(
   given: number | LockedOptions,
 ): LockedDefinition {
   if (originOf(resource) === 'literal') nameResources(method, resource, {});
+  const { onTaken, domain, using } = inOptionsOf(method, () => readOptions(given));
+  const options = Object.freeze({ ...using, [placeOption]: method });
+  return Object.freeze({ method, resource, domain, onTaken, options });
+}
+
+// Those who check an option do not know that it is one of many methods'.
+function inOptionsOf<T>(method: string, check: () => T): T {
   try {
-    const { onTaken, domain, using } = readOptions(given);
-    const options = Object.freeze({ ...using, [placeOption]: method });
-    return Object.freeze({ method, resource, domain, onTaken, options });
+    return check();
   } catch (error) {
-    // Those who check an option do not know that it is one of many methods'.
     const Mistake = error instanceof RangeError ? RangeError : TypeError;
     const message = `${(error as Error).message}, in the options of ${method}`;
     throw new Mistake(message, { cause: error });
@@ -106,6 +113,28 @@ export function attachDefinition(
 ): void {
   Reflect.defineMetadata(definitionKey, definition, method);
   Reflect.defineMetadata(definitionKey, definition, target, key);
+  const methods = new Map([...methodsOf(target), [key, definition]]);
+  Reflect.defineMetadata(methodsKey, methods, target);
+}
+
+/**
+ * Checks what the methods of an object ask `service` for by what its module allows.
+ * @throws TypeError, RangeError naming option, rule, value and method.
+ */
+export function checkMethods(instance: object, domain: string, service: unknown): void {
+  const { [moduleOptions]: allowed } = Object(service) as { [moduleOptions]?: ResolvedOptions };
+  // What a test puts in its place has any type, and of a mock each property may be a mock.
+  if (typeof allowed !== 'object') return;
+  for (const { method, domain: theirs, options } of methodsOf(instance).values()) {
+    if (theirs !== domain) continue;
+    inOptionsOf(method, () => resolveAcquire(allowed, 'using', options.ttl, options));
+  }
+}
+
+type Definitions = ReadonlyMap<string | symbol, LockedDefinition>;
+
+function methodsOf(target: object): Definitions {
+  return (Reflect.getMetadata(methodsKey, target) as Definitions | undefined) ?? new Map();
 }
 
 /** By function, what `definitionOf` has found: an endpoint is asked for at each call. */

@@ -3,6 +3,7 @@ import type { Observable } from 'rxjs';
 
 import {
   attachDefinition,
+  checkMethods,
   createDefinition,
   type LockedOptions,
   type OnTaken,
@@ -109,7 +110,8 @@ export type LockedDecorator<Resource, Taken> = <Target extends AnyMethod>(
  *   arguments that returns either, or {@link fromContext}.
  * @param options Lifetime given to the nodes in ms, or options.
  * @throws TypeError, RangeError when the class is defined: for a bad name or option, and on
- *   anything but a method that can be locked.
+ *   anything but a method that can be locked. What its module does not allow, such as a ttl above
+ *   `ttlMax`, ends the start.
  * @example
  * ```ts
  * @Locked((sku: string) => `sku:${sku}`, seconds(5))
@@ -138,7 +140,7 @@ export function Locked<
     const wrapper = lockMethod(method, definition, kind);
     copyIdentity(method, wrapper);
     attachDefinition(wrapper, definition, target, key);
-    injectService(target, getRedlockToken(definition.domain));
+    injectService(target, definition.domain);
     if (descriptor !== undefined) descriptor.value = wrapper;
   };
 }
@@ -211,14 +213,17 @@ function copyIdentity(method: Method, wrapper: Method): void {
 
 /**
  * Makes Nest inject the service into every instance of the class, and refuse to start without
- * one. The accessor keeps Nest's assignment from adding an enumerable property.
+ * one, or with options that its module does not allow. The accessor keeps Nest's assignment from
+ * adding an enumerable property.
  */
-function injectService(target: object, token: symbol): void {
+function injectService(target: object, domain: string): void {
+  const token = getRedlockToken(domain);
   Inject(token)(target, token);
   if (token in target) return;
   Object.defineProperty(target, token, {
     configurable: true,
     set(this: object, service: unknown) {
+      checkMethods(this, domain, service);
       Object.defineProperty(this, token, { value: service, configurable: true, writable: true });
     },
   });

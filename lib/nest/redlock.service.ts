@@ -18,6 +18,12 @@ import type { Milliseconds } from '../core/units.js';
  */
 export const placeOption = Symbol.for('nestjs-locked.place');
 
+/**
+ * Where a service has the options of its module, for `@Locked` to compare its own with.
+ * @internal
+ */
+export const moduleOptions = Symbol.for('nestjs-locked.module-options');
+
 /** @internal Options of `using`, and who calls. */
 export interface PlacedOptions extends UsingOptions, ReentrantOptions {
   readonly [placeOption]?: string;
@@ -39,6 +45,8 @@ export class RedlockService {
     if (new.target === RedlockService && (redlock as unknown) === undefined) {
       throw new TypeError('Expected RedlockService from RedlockModule alone, not in providers');
     }
+    const { options: value } = (redlock as Redlock | undefined) ?? {};
+    Object.defineProperty(this, moduleOptions, { value });
     this.#redlock = redlock;
     this.#isReentrant = options.reentrant ?? false;
   }

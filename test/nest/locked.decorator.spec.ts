@@ -8,11 +8,13 @@ import { Test } from '@nestjs/testing';
 import {
   currentLock,
   fromContext,
+  getRedlockToken,
   Locked,
   LockReentryError,
   LockTakenError,
   RedlockModule,
   RedlockService,
+  type LockedOptions,
 } from 'nestjs-locked';
 
 import { afterTest } from '../support/after-test.js';
@@ -767,19 +769,70 @@ describe('@Locked on what cannot be locked', () => {
     expect(await service.run()).toBe('ran');
   });
 
-  it('refuses a ttl above ttlMax when it is called, and nothing runs', async () => {
-    let runs = 0;
+  it.each<[string, LockedOptions, RegExp]>([
+    ['a ttl above ttlMax', { ttl: 60_000 }, /ttl .*30000 \(ttlMax\).*got 60000, .*Nightly\.run/],
+    ['holdAtLeast above maxHold', { holdAtLeast: 3_600_001 }, /holdAtLeast .*Nightly\.run/],
+    [
+      'a retryDelay that ends below its min',
+      { retryDelay: { max: 1 } },
+      /retryDelay\.max .*Nightly\.run/,
+    ],
+  ])('refuses %s when the application starts', async (_name, options, message) => {
+    @Injectable()
+    class Nightly {
+      @Locked('a', options)
+      async run(): Promise<void> {}
+    }
+    @Injectable()
+    class Derived extends Nightly {
+      @Locked('b')
+      async other(): Promise<void> {}
+    }
+
+    expect(String(await rejection(startModule({ providers: [Nightly] })))).toMatch(message);
+    expect(String(await rejection(startModule({ providers: [Derived] })))).toMatch(message);
+  });
+
+  it('is compared with the module of its own lock domain', async () => {
+    @Injectable()
+    class Service {
+      @Locked('a', { ttl: 60_000, redlock: 'long' })
+      async long(): Promise<string> {
+        return 'long';
+      }
+
+      @Locked('a')
+      async short(): Promise<string> {
+        return 'short';
+      }
+    }
+    const long = RedlockModule.forRoot(threeNodes(), { name: 'long', ttlMax: 60_000 });
+    const service = (await startModule({ imports: [long], providers: [Service] })).get(Service);
+
+    expect([await service.long(), await service.short()]).toEqual(['long', 'short']);
+  });
+
+  it('is not compared with a double that has no module', async () => {
+    class Double extends RedlockService {
+      override using(...args: unknown[]): Promise<never> {
+        return (args.at(-1) as () => Promise<never>)();
+      }
+    }
     @Injectable()
     class Service {
       @Locked('a', 60_000)
-      async run(): Promise<void> {
-        runs += 1;
+      async run(): Promise<string> {
+        return 'ran';
       }
     }
-    const service = (await startModule({ providers: [Service] })).get(Service);
+    const module = await startPlain({
+      providers: [
+        Service,
+        { provide: getRedlockToken(), useValue: new Double(undefined as never) },
+      ],
+    });
 
-    expect(String(await rejection(service.run()))).toMatch(/ttl .*30000 \(ttlMax\).*got 60000/);
-    expect(runs).toBe(0);
+    expect(await module.get(Service).run()).toBe('ran');
   });
 });
 
