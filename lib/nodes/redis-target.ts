@@ -1,6 +1,10 @@
 // What names a server: a URL, ioredis options, or an ioredis client of the application.
 import { Redis, type RedisOptions } from 'ioredis';
 
+import { checkNumber } from '../core/option-checks.js';
+import { DELAY_MAX } from '../core/options.js';
+import { describe } from '../core/resources.js';
+
 /** Options of ioredis, with what we ask of them. */
 export type { RedisOptions };
 
@@ -33,9 +37,9 @@ export function targetOfUrl(url: string, keyPrefix: string, origin: string): Red
 
 /**
  * Takes ioredis options. Those that could send a command twice or late are overruled.
- * @throws TypeError where they hold a `keyPrefix` that differs from ours or no number for `db`,
- *   where they ask for TLS and ioredis would not speak it, or where a host or path is a URL, which
- *   may hold a password.
+ * @throws TypeError where they hold a `keyPrefix` that differs from ours or no number for `db` or
+ *   `port`, where they ask for TLS and ioredis would not speak it, or where a host or path is no
+ *   text, or a URL, which may hold a password; TypeError, RangeError for a bad `connectTimeout`.
  */
 export function targetOfOptions(
   options: RedisOptions,
@@ -149,7 +153,7 @@ function decoded(part: string, origin: string): string {
 
 function checkOptions(options: RedisOptions, keyPrefix: string, origin: string): void {
   checkKeyPrefix(options, keyPrefix, origin);
-  checkDatabase(options, origin);
+  checkNumbers(options, origin);
   checkSentinelTls(options, origin);
   checkAddresses(options, origin);
 }
@@ -166,10 +170,14 @@ function checkKeyPrefix(options: RedisOptions, keyPrefix: string, origin: string
 }
 
 // Of what is no number, such as a variable that is not set, ioredis makes NaN: it goes on with
-// database 0, and rejects a promise that nobody has.
-function checkDatabase({ db }: RedisOptions, origin: string): void {
-  if (/^\d+$/.test(String(db ?? 0))) return;
-  throw new TypeError(`Expected ${origin}.db to be a whole number, got ${String(db)}`);
+// database 0, and rejects a promise that nobody has. Of a timeout it throws where nobody catches.
+function checkNumbers({ connectTimeout, ...options }: RedisOptions, origin: string): void {
+  checkNumber(`${origin}.connectTimeout`, connectTimeout ?? 0, 0, DELAY_MAX);
+  for (const name of ['db', 'port'] as const) {
+    const value = options[name] ?? 0;
+    if (/^\d+$/.test(String(value))) continue;
+    throw new TypeError(`Expected ${origin}.${name} to be a whole number, got ${value}`);
+  }
 }
 
 // Addresses stand in the node's name, and with it in the status, errors and logs.
@@ -182,8 +190,12 @@ function checkAddresses({ host, path, sentinels }: RedisOptions, origin: string)
   }
 }
 
-function checkAddress(address: string | null | undefined, forbidden: RegExp, origin: string): void {
-  if (!forbidden.test(address ?? '')) return;
+function checkAddress(address: unknown, forbidden: RegExp, origin: string): void {
+  const given = address ?? '';
+  if (typeof given !== 'string') {
+    throw new TypeError(`Expected ${origin} to be a string, got ${describe(given)}`);
+  }
+  if (!forbidden.test(given)) return;
   // Without the address: it may hold a password.
   throw new TypeError(
     `Expected ${origin} to be no URL and to hold neither user nor password; ` +

@@ -111,6 +111,13 @@ describe('what a node may be named by', () => {
     { host: 'example.test', db: '', password: 'secret' },
     { host: 'example.test', db: 'main', password: 'secret' },
     { host: 'example.test', db: -1, password: 'secret' },
+    { host: 'example.test', port: NaN, password: 'secret' },
+    { host: 'example.test', port: 'main', password: 'secret' },
+    { host: 127, password: 'secret' },
+    { path: 7, password: 'secret' },
+    { sentinels: [{ host: 127 }], name: 'main', password: 'secret' },
+    // ioredis would throw when it connects, in a callback of its own.
+    { host: 'example.test', connectTimeout: '1s', password: 'secret' },
     [],
     nodeRedisClient,
     { client: nodeRedisClient },
@@ -143,6 +150,13 @@ describe('what a node may be named by', () => {
     expect(refused).toThrow(TypeError);
     expect(refused).toThrow(/nodes\[0\].*give a URL as a string or as \{ url \}/);
     expect(refused).not.toThrow(/secret/);
+  });
+
+  it.each([-1, NaN, Infinity])('takes no connectTimeout of %d', (connectTimeout) => {
+    const refused = (): unknown => create([{ host: 'example.test', connectTimeout }]);
+
+    expect(refused).toThrow(RangeError);
+    expect(refused).toThrow(/nodes\[0\]\.connectTimeout .* got/);
   });
 
   it('names the scheme that it does not know', () => {
