@@ -104,13 +104,23 @@ function readOptions(given: number | LockedOptions) {
   return { onTaken, domain, using };
 }
 
-/** Makes a definition findable: on the function that locks by it, and by where the class has it. */
+/**
+ * Makes a definition findable: on the function that locks by it, and by where the class has it.
+ * @throws TypeError above another `@Locked` that takes its resource from the context.
+ */
 export function attachDefinition(
   method: object,
   definition: LockedDefinition,
   target: object,
   key: string | symbol,
 ): void {
+  const below: unknown = Reflect.getOwnMetadata(definitionKey, target, key);
+  if (below !== undefined && originOf((below as LockedDefinition).resource) === 'context') {
+    throw new TypeError(
+      `Expected fromContext on the uppermost @Locked of ${definition.method}, got it below ` +
+        `another: LockedInterceptor acquires what the uppermost one names`,
+    );
+  }
   Reflect.defineMetadata(definitionKey, definition, method);
   Reflect.defineMetadata(definitionKey, definition, target, key);
   const methods = new Map([...methodsOf(target), [key, definition]]);

@@ -21,7 +21,8 @@ export type LockedResource = Resources | ResourceFunction | ContextResource;
 /**
  * Names the resource of a `@Locked` endpoint from Nest's `ExecutionContext`. The lock is then
  * acquired by the `LockedInterceptor`: after the guards, before the interceptors bound after it,
- * the pipes and the handler. Needs that interceptor, and a call that comes through Nest.
+ * the pipes and the handler. Needs that interceptor, and a call that comes through Nest. Of several
+ * `@Locked` on one method it is for the uppermost.
  * @example
  * ```ts
  * @Post(':id/pay')

@@ -12,7 +12,7 @@ import type {
 import type { ModulesContainer } from '@nestjs/core';
 
 import { systemEnvironment, type Environment } from '../core/environment.js';
-import { checkBoolean, checkObject, describeSafely } from '../core/option-checks.js';
+import { checkBoolean, checkNames, checkObject, describeSafely } from '../core/option-checks.js';
 import { resolveOptions, type RedlockOptions, type ResolvedOptions } from '../core/options.js';
 import { describe } from '../core/resources.js';
 import { checkDomain, defaultDomain } from './redlock.tokens.js';
@@ -151,11 +151,27 @@ export function resolveDomain(
   return { name, isGlobal: checkBoolean('isGlobal', isGlobal) };
 }
 
-/** Provides a {@link Registration} by what the application says makes its options. */
+const ASYNC_OPTIONS: Readonly<Record<keyof RedlockModuleAsyncOptions, true>> = {
+  name: true,
+  isGlobal: true,
+  imports: true,
+  inject: true,
+  useFactory: true,
+  useClass: true,
+  useExisting: true,
+};
+
+/**
+ * Provides a {@link Registration} by what the application says makes its options.
+ * @throws TypeError unless that is said in one way, and nothing else.
+ */
 export function provideRegistration(
   provide: symbol,
-  { useFactory, useClass, useExisting, inject = [] }: RedlockModuleAsyncOptions,
+  options: RedlockModuleAsyncOptions,
 ): Provider[] {
+  // A ttl here, and not in what the factory returns, would have no effect.
+  checkNames('options as in RedlockModuleAsyncOptions', options, ASYNC_OPTIONS);
+  const { useFactory, useClass, useExisting, inject = [] } = options;
   const given = [useFactory, useClass, useExisting].filter((way) => way !== undefined);
   if (given.length !== 1) {
     throw new TypeError(

@@ -67,7 +67,8 @@ export class RedlockModule {
   /**
    * Registers a lock domain whose options other providers make.
    * @throws TypeError at once unless there is exactly one of `useFactory`, `useClass` and
-   *   `useExisting`. What is wrong with the options ends the start of the application.
+   *   `useExisting`, and for an option that is none of these: what is said of locks is what the
+   *   factory returns. What is wrong with that ends the start of the application.
    */
   static forRootAsync(options: RedlockModuleAsyncOptions): DynamicModule {
     checkObject('options', options);

@@ -755,6 +755,20 @@ describe('@Locked on what cannot be locked', () => {
     expect((thrown(define) as Error).name).toBe(kind);
   });
 
+  it('takes a resource from the context below another @Locked for a mistake', () => {
+    const define = (): unknown => {
+      class Orders {
+        @Locked('outer')
+        @Locked(fromContext(() => 'inner'))
+        async pay(): Promise<void> {}
+      }
+      return Orders;
+    };
+
+    expect(define).toThrow(TypeError);
+    expect(define).toThrow(/fromContext on the uppermost @Locked of Orders\.pay/);
+  });
+
   it('may ask for what only its module allows', async () => {
     @Injectable()
     class Service {

@@ -310,6 +310,11 @@ describe('RedlockModule given bad input', () => {
       () => RedlockModule.forRootAsync({ useFactory: () => ({}), useClass: OptionsOfSettings }),
       /one of useFactory.*got 2/,
     ],
+    [
+      'a ttl beside the factory',
+      () => RedlockModule.forRootAsync({ useFactory: () => ({}), ttl: 5_000 } as object),
+      /RedlockModuleAsyncOptions, got "ttl"/,
+    ],
   ])('%s: an error at once', (_name, register, message) => {
     const error = String(thrown(register));
 
