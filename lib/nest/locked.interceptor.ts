@@ -21,7 +21,7 @@ import {
   type Subscription,
 } from 'rxjs';
 
-import { inMicrotask } from '../core/environment.js';
+import { afterMicrotasks, inMicrotask } from '../core/environment.js';
 import { RedlockError } from '../core/errors.js';
 import { EndpointScope } from './endpoint-scope.js';
 import { captureContext, type ContextRunner } from './lock-context.js';
@@ -182,9 +182,15 @@ function responder(
   };
 }
 
-/** Calls `listener` when an HTTP response has been sent, or its client is gone. */
+/**
+ * Calls `listener` when an answer has been sent, or its client is gone. Of GraphQL it does not: who
+ * reads what a resolver has returned comes later.
+ */
 function whenSent(context: ExecutionContext, listener: () => void): void {
-  if (context.getType() !== 'http') return;
+  const transport = context.getType<'http' | 'rpc' | 'ws' | 'graphql'>();
+  // Whoever is to read what these were given has begun by then.
+  if (transport === 'rpc' || transport === 'ws') afterMicrotasks(listener);
+  if (transport !== 'http') return;
   const response = context.switchToHttp().getResponse<ServerResponse & { raw?: ServerResponse }>();
   // Fastify's reply has it inside.
   const raw = response.raw ?? response;

@@ -40,6 +40,7 @@ import {
 import { APP_FILTER, APP_INTERCEPTOR, BaseExceptionFilter, Reflector } from '@nestjs/core';
 import { MessagePattern } from '@nestjs/microservices';
 import { Test } from '@nestjs/testing';
+import { SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
 import {
   currentLock,
   fromContext,
@@ -71,6 +72,7 @@ import { SimulatedEnvironment } from '../support/simulated-environment.js';
 import { Log, startPlainServer, startServer, threeNodes } from './support/applications.js';
 import { faultyNodes } from './support/faulty-nodes.js';
 import { Gate, rejection, turn } from './support/events.js';
+import { startGateways } from './support/gateway-service.js';
 import { startTcpService } from './support/tcp-service.js';
 
 interface Request {
@@ -1122,6 +1124,15 @@ describe('a @Locked endpoint that is an async generator', () => {
     },
   );
 
+  const build = (controllers: Type[], providers: Type[] = []) =>
+    Test.createTestingModule({
+      imports: [RedlockModule.forRoot(threeNodes(), { shutdownTimeout: 0 })],
+      controllers,
+      providers,
+    })
+      .setLogger(new Log())
+      .compile();
+
   it('releases when nobody takes a step, as its response has failed', async () => {
     const failing: NestInterceptor = {
       intercept: (_context, next) => next.handle().pipe(mergeMap(() => throwError(() => 'failed'))),
@@ -1136,17 +1147,43 @@ describe('a @Locked endpoint that is an async generator', () => {
         yield 'row';
       }
     }
-    const imports = [RedlockModule.forRoot(threeNodes(), { shutdownTimeout: 0 })];
-    const module = await Test.createTestingModule({ imports, controllers: [Feed] })
-      .setLogger(new Log())
-      .compile();
-    const { service, client, close } = await startTcpService(module);
+    const { service, client, close } = await startTcpService(await build([Feed]));
     afterTest(close);
 
     await rejection(firstValueFrom(client.send('rows', {})));
 
     const redlock = service.get(RedlockService);
     await eventually(async () => (await redlock.inspect('rows')).state === 'free', 2_000);
+  });
+
+  it('releases when nobody takes a step, as microservices and gateways do not', async () => {
+    @Controller()
+    @WebSocketGateway()
+    class Feed {
+      @MessagePattern('rows')
+      @Locked('rows')
+      async *rows(): AsyncGenerator<string> {
+        yield 'row';
+      }
+
+      @SubscribeMessage('rows')
+      @UseInterceptors(LockedInterceptor)
+      @Locked('rows')
+      async *told(): AsyncGenerator<string> {
+        yield 'row';
+      }
+    }
+    const { service, client, close } = await startTcpService(await build([Feed]));
+    afterTest(close);
+    const gateways = await startGateways(await build([], [Feed]));
+    const services = [service.get(RedlockService), gateways.redlock];
+
+    await firstValueFrom(client.send('rows', {}));
+    await gateways.ask('rows', {});
+
+    for (const redlock of services) {
+      await eventually(async () => (await redlock.inspect('rows')).state === 'free', 2_000);
+    }
   });
 
   it("gives nothing where its lock is taken and onTaken says 'skip'", async () => {

@@ -16,12 +16,10 @@ import {
   type CanActivate,
   type HttpException,
   type MessageEvent,
-  type INestApplication,
 } from '@nestjs/common';
 import { APP_FILTER, ExternalContextCreator } from '@nestjs/core';
 import { Field, GraphQLModule, ObjectType, Query, ResolveField, Resolver } from '@nestjs/graphql';
 import { BaseRpcExceptionFilter, MessagePattern } from '@nestjs/microservices';
-import { WsAdapter } from '@nestjs/platform-ws';
 import { Test } from '@nestjs/testing';
 import { MessageBody, SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
 import { graphql, GraphQLNonNull, GraphQLObjectType, GraphQLSchema, GraphQLString } from 'graphql';
@@ -37,7 +35,6 @@ import {
   RedlockService,
 } from 'nestjs-locked';
 import { concat, lastValueFrom, of, throwError, type Observable } from 'rxjs';
-import WebSocket from 'ws';
 
 import { afterTest } from '../support/after-test.js';
 import {
@@ -49,6 +46,7 @@ import {
 } from './support/applications.js';
 import { faultyNodes } from './support/faulty-nodes.js';
 import { rejection } from './support/events.js';
+import { startGateways } from './support/gateway-service.js';
 import { startTcpService } from './support/tcp-service.js';
 
 const details = {
@@ -321,25 +319,10 @@ describe('over a WebSocket', () => {
     })
       .setLogger(new Log())
       .compile();
-    const application: INestApplication = module.createNestApplication();
-    application.useWebSocketAdapter(new WsAdapter(application));
-    await application.listen(0, '127.0.0.1');
-    afterTest(() => application.close());
-    const socket = new WebSocket((await application.getUrl()).replace('http', 'ws'));
-    await new Promise((resolve) => socket.once('open', resolve));
-    const ask = (): Promise<unknown> =>
-      new Promise((resolve) => {
-        socket.once('message', (data: Buffer) => {
-          resolve(JSON.parse(data.toString()) as unknown);
-        });
-        socket.send(JSON.stringify({ event: 'run', data: '42' }));
-      });
+    const { redlock, ask } = await startGateways(module);
 
-    const free = await ask();
-    const taken = await application
-      .get(RedlockService)
-      .using('account:42', { ttl: 5_000 }, () => ask());
-    socket.terminate();
+    const free = await ask('run', '42');
+    const taken = await redlock.using('account:42', { ttl: 5_000 }, () => ask('run', '42'));
 
     expect(free).toEqual({ event: 'ran', data: 'done' });
     expect(taken).toEqual({
