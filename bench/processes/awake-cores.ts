@@ -23,6 +23,8 @@ export async function keepCoresAwake(): Promise<AwakeCores> {
   const children = Array.from({ length: availableParallelism() }, () =>
     spawn('chrt', ['--idle', '0', process.execPath, '-e', spin], { stdio: 'ignore' }),
   );
+  // Nor do they keep it from its end.
+  for (const child of children) child.unref();
   try {
     await Promise.all(children.map((child) => once(child, 'spawn')));
   } catch (cause) {
