@@ -16,6 +16,8 @@ import type {
 } from '../core/lock-node.js';
 import type { Milliseconds } from '../core/units.js';
 import { MemoryNode } from '../nodes/memory-node.js';
+import { failures } from './failures.js';
+import { OneWay } from './one-way.js';
 import { plainRequest } from './plain-client.js';
 
 /** What a node is asked to do. */
@@ -81,18 +83,20 @@ export class FaultyNode implements LockNode {
   readonly calls: RecordedCall[] = [];
   readonly #node: LockNode;
   readonly #environment: Environment;
+  readonly #requests: OneWay;
+  readonly #answers: OneWay;
   readonly #faults = new Map<NodeOperation, NodeFault>();
   /** What may be stored, by owner, to know the keys that are to be lost. */
   readonly #stored = new Map<string, OwnerRequest>();
   #latency: Latency = {};
-  #requestsBusyUntil: Milliseconds = -Infinity;
-  #answersBusyUntil: Milliseconds = -Infinity;
   #hanging: (() => void)[] | null = null;
   readonly #undelivered: (() => void)[] = [];
 
   /** Makes a node without faults, over an empty {@link MemoryNode} unless told otherwise. */
   constructor(options: FaultyNodeOptions = {}) {
     this.#environment = options.environment ?? systemEnvironment;
+    this.#requests = new OneWay(this.#environment);
+    this.#answers = new OneWay(this.#environment);
     this.#node = options.node ?? new MemoryNode({ environment: this.#environment });
     this.name = options.name ?? this.#node.name;
   }
@@ -171,13 +175,19 @@ export class FaultyNode implements LockNode {
     this.#hanging ??= [];
   }
 
-  /** Ends faults, delay and hanging: what waits is served in order. What was lost stays lost. */
+  /**
+   * Ends faults, delay and hanging: what waits is served in order, and what is on the way arrives
+   * at once. What was lost stays lost.
+   */
   heal(): void {
+    const waiting = this.#hanging ?? [];
     this.#faults.clear();
     this.#latency = {};
-    const waiting = [...(this.#hanging ?? []), ...this.#undelivered.splice(0)];
     this.#hanging = null;
+    this.#answers.hasten();
     for (const serve of waiting) serve();
+    this.#requests.hasten();
+    for (const serve of this.#undelivered.splice(0)) serve();
   }
 
   /**
@@ -251,50 +261,21 @@ export class FaultyNode implements LockNode {
   }
 
   #send(arrive: () => void): void {
-    const now = this.#environment.now();
-    const arrival = Math.max(this.#requestsBusyUntil, now + (this.#latency.request ?? 0));
-    this.#requestsBusyUntil = arrival;
-    const serve = (): void => {
+    this.#requests.send(this.#latency.request ?? 0, () => {
       if (this.#hanging === null) arrive();
       else this.#hanging.push(arrive);
-    };
-    if (arrival <= now) serve();
-    else this.#environment.startTimer(arrival - now, serve, false);
+    });
   }
 
+  // Never before the operation, or `heal`, has returned.
   #answer(arrive: () => void): void {
-    const now = this.#environment.now();
-    const arrival = Math.max(this.#answersBusyUntil, now + (this.#latency.answer ?? 0));
-    this.#answersBusyUntil = arrival;
-    if (arrival <= now) void Promise.resolve().then(arrive);
-    else this.#environment.startTimer(arrival - now, arrive, false);
+    this.#answers.send(this.#latency.answer ?? 0, () => void Promise.resolve().then(arrive));
   }
 }
 
 const allOperations: readonly NodeOperation[] = ['acquire', 'extend', 'release', 'inspect'];
 
 const stranger = 'another client';
-
-const failures = {
-  down: {
-    vote: 'failed',
-    mayHold: false,
-    isMisconfiguration: false,
-    message: 'the connection is not ready',
-  },
-  answerOdd: {
-    vote: 'failed',
-    mayHold: true,
-    isMisconfiguration: false,
-    message: 'the connection was lost after the request was sent',
-  },
-  misconfigured: {
-    vote: 'failed',
-    mayHold: false,
-    isMisconfiguration: true,
-    message: 'WRONGPASS invalid username-password pair or user is disabled.',
-  },
-} as const satisfies Record<string, FailedAnswer>;
 
 // Nobody waits for it.
 function ignore(): void {}

@@ -9,10 +9,18 @@ import {
 import { FaultyNode, type NodeFault } from 'nestjs-locked/testing';
 
 import { quick, startPlain } from '../nest/support/applications.js';
-import { aborted, rejection, thrown } from '../nest/support/events.js';
+import { aborted, rejection, thrown, turn } from '../nest/support/events.js';
 import { describeLockNode } from '../nodes/lock-node.contract.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
-import { acquire, extend, inspect, release, requestFor, worldOf } from '../support/node-harness.js';
+import {
+  acquire,
+  extend,
+  inspect,
+  release,
+  requestFor,
+  tokenAt,
+  worldOf,
+} from '../support/node-harness.js';
 
 async function lockOver(node: LockNode, options = {}): Promise<RedlockService> {
   const imports = [RedlockModule.forRoot([node], { ...quick, ...options })];
@@ -153,6 +161,69 @@ describe('FaultyNode', () => {
     // On the same connection the second is behind the first, and the third answer behind theirs.
     expect(arrivedAt).toEqual([20, 20, 30, 60, 110]);
     expect(answeredAt).toEqual([50, 50, 50, 100, 110]);
+  });
+
+  it.each([{ answer: 60_000 }, { request: 60_000 }])(
+    'is as quick as ever when it is healed, whatever was on the way: %j',
+    async (latency) => {
+      const node = new FaultyNode();
+      const redlock = await lockOver(node);
+
+      node.delay(latency);
+      const error = await rejection(redlock.acquire('a', 1_000, { wait: 0 }));
+      node.heal();
+      const lock = await redlock.acquire('a', 1_000, { wait: 0 });
+
+      expect(error).toMatchObject({ code: 'NO_QUORUM' });
+      expect(lock.isValid).toBe(true);
+      await lock.release();
+    },
+  );
+
+  it('serves in order what hangs, what is on the way and what comes when it is healed', async () => {
+    const inside = new MemoryNode();
+    const node = new FaultyNode({ node: inside });
+    const served: string[] = [];
+    const inspectInside = inside.inspect.bind(inside);
+    inside.inspect = (world, resource, onAnswer) => {
+      served.push(resource);
+      inspectInside(world, resource, onAnswer);
+    };
+    const answered: string[] = [];
+    const ask = (name: string) => node.inspect(worldOf(), name, () => answered.push(name));
+
+    node.delay(60_000);
+    ask('answered late');
+    await turn();
+    node.hang();
+    ask('hanging');
+    node.delay({ request: 60_000 });
+    ask('on the way');
+    node.heal();
+    ask('afterwards');
+    const atOnce = [...answered];
+    await turn();
+
+    const inOrder = ['answered late', 'hanging', 'on the way', 'afterwards'];
+    expect(atOnce).toEqual([]);
+    expect(served).toEqual(inOrder);
+    expect(answered).toEqual(inOrder);
+  });
+
+  it('lets nothing overtake, though timers cut off fractions of a millisecond', async () => {
+    const environment = new SimulatedEnvironment();
+    const node = new FaultyNode({ environment });
+    const request = requestFor({ token: tokenAt(environment.wallClock(), 1) });
+    const answers: string[] = [];
+
+    node.delay({ request: 20 });
+    node.acquire(request, ({ vote }) => answers.push(vote));
+    await environment.advance(5.5);
+    node.delay(0);
+    node.release({ ...request, wakes: false }, ({ vote }) => answers.push(vote));
+    await environment.advance(20);
+
+    expect(answers).toEqual(['granted', 'done']);
   });
 
   it.each(['lose', 'expireNow'] as const)(
