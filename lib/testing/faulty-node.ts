@@ -86,7 +86,7 @@ export class FaultyNode implements LockNode {
   readonly #requests: OneWay;
   readonly #answers: OneWay;
   readonly #faults = new Map<NodeOperation, NodeFault>();
-  /** What may be stored, by owner, to know the keys that are to be lost. */
+  /** What may be stored, by owner (of {@link occupy}: and key), to know what is to be lost. */
   readonly #stored = new Map<string, OwnerRequest>();
   #latency: Latency = {};
   #hanging: (() => void)[] | null = null;
@@ -191,14 +191,18 @@ export class FaultyNode implements LockNode {
   }
 
   /**
-   * Loses the keys of all locks that went through here, as a server that restarts without its
-   * data: a holder learns of it by its next extension, after a third of the ttl at the latest.
+   * Loses all keys that were taken through here, those of {@link occupy} too, as a server that
+   * restarts without its data: a holder learns of it by its next extension, after a third of the
+   * ttl at the latest.
    */
   lose(): void {
     for (const request of this.#stored.values()) this.#delete(request, request.resources);
   }
 
-  /** The ttl of `resource` is over on this node, whatever was left of it. */
+  /**
+   * The ttl of `resource` is over on this node, whatever was left of it. An occupied one is named
+   * by its key.
+   */
   expireNow(resource: string): void {
     for (const request of this.#stored.values()) {
       if (request.resources.includes(resource)) this.#delete(request, [resource]);
@@ -210,7 +214,9 @@ export class FaultyNode implements LockNode {
    * nothing happens where it is held. The key is the resource's name, after the `keyPrefix`.
    */
   occupy(key: string, ttl: Milliseconds = 10_000, ownerId = stranger): void {
-    this.#node.acquire(plainRequest(key, ttl, ownerId), ignore);
+    const request = plainRequest(key, ttl, ownerId);
+    this.#stored.set(`${ownerId} ${key}`, request);
+    this.#node.acquire(request, ignore);
   }
 
   /** The other client of {@link occupy} releases `key`. */

@@ -250,6 +250,21 @@ describe('FaultyNode', () => {
     },
   );
 
+  it.each([
+    ['lose', (node: FaultyNode) => node.lose(), 'free'],
+    ['expireNow', (node: FaultyNode) => node.expireNow('a'), 'held'],
+  ])('frees by %s what another client holds', async (_verb, end, others) => {
+    const node = new FaultyNode();
+    const redlock = await lockOver(node);
+
+    node.occupy('a');
+    node.occupy('b');
+    end(node);
+
+    expect((await redlock.inspect('a')).state).toBe('free');
+    expect((await redlock.inspect('b')).state).toBe(others);
+  });
+
   it('ends one resource by expireNow and leaves the others', async () => {
     const node = new FaultyNode();
     const redlock = await lockOver(node);
