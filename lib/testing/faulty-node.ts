@@ -109,7 +109,7 @@ export class FaultyNode implements LockNode {
     };
     this.#pass<AcquireAnswer>(fault, serve, (answer) => {
       const isWithheld = answer.vote === 'granted' && fault === 'quarantined';
-      onAnswer(isWithheld ? { vote: 'quarantined', remaining: 1_000 } : answer);
+      onAnswer(isWithheld ? { vote: 'quarantined', remaining: quarantine } : answer);
     });
   }
 
@@ -118,7 +118,7 @@ export class FaultyNode implements LockNode {
     const serve = (answer: typeof onAnswer): void => this.#node.extend(request, answer);
     this.#pass<ExtendAnswer>(fault, serve, (answer) => {
       const isWithheld = answer.vote === 'granted' && fault === 'quarantined';
-      onAnswer(isWithheld ? { vote: 'quarantined', remaining: 1_000 } : answer);
+      onAnswer(isWithheld ? { vote: 'quarantined', remaining: quarantine } : answer);
     });
   }
 
@@ -148,10 +148,16 @@ export class FaultyNode implements LockNode {
   status(): NodeStatus {
     const status = { ...this.#node.status(), name: this.name };
     if (this.#hanging !== null) return { ...status, state: 'suspended' };
-    const fault = this.#faults.get('acquire');
-    if (fault === 'down') return { ...status, state: 'down' };
-    if (fault !== 'misconfigured') return status;
-    return { ...status, state: 'refused', findings: [failures.misconfigured.message] };
+    switch (this.#faults.get('acquire')) {
+      case 'down':
+        return { ...status, state: 'down' };
+      case 'misconfigured':
+        return { ...status, state: 'refused', findings: [failures.misconfigured.message] };
+      case 'quarantined':
+        return { ...status, quarantineRemaining: quarantine };
+      default:
+        return status;
+    }
   }
 
   /** From now on requests and answers take their time; a number is that of the answer, in ms. */
@@ -282,6 +288,9 @@ export class FaultyNode implements LockNode {
 const allOperations: readonly NodeOperation[] = ['acquire', 'extend', 'release', 'inspect'];
 
 const stranger = 'another client';
+
+/** For how long it says that its votes do not count, each time until it is healed. */
+const quarantine: Milliseconds = 1_000;
 
 // Nobody waits for it.
 function ignore(): void {}

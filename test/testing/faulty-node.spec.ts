@@ -310,6 +310,17 @@ describe('FaultyNode', () => {
     expect(node.status().findings).toHaveLength(1);
   });
 
+  it('is in quarantine where its votes do not count, so that nobody takes it for ready', () => {
+    const node = new FaultyNode();
+
+    node.fail('quarantined');
+    const during = node.status();
+    node.heal();
+
+    expect(during).toMatchObject({ state: 'up', quarantineRemaining: 1_000 });
+    expect(node.status().quarantineRemaining).toBe(0);
+  });
+
   it('records what it was asked, and when', async () => {
     const environment = new SimulatedEnvironment({ now: 0 });
     const node = new FaultyNode({ environment });
