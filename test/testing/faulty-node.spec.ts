@@ -1,4 +1,4 @@
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 import {
   MemoryNode,
   RedlockModule,
@@ -6,8 +6,9 @@ import {
   type AcquireAnswer,
   type LockNode,
 } from 'nestjs-locked';
-import { FaultyNode, type NodeFault } from 'nestjs-locked/testing';
+import { fakeTimersEnvironment, FaultyNode, type NodeFault } from 'nestjs-locked/testing';
 
+import { afterTest } from '../support/after-test.js';
 import { quick, startPlain } from '../nest/support/applications.js';
 import { aborted, rejection, thrown, turn } from '../nest/support/events.js';
 import { describeLockNode } from '../nodes/lock-node.contract.js';
@@ -224,6 +225,22 @@ describe('FaultyNode', () => {
     await environment.advance(20);
 
     expect(answers).toEqual(['granted', 'done']);
+  });
+
+  it('serves one test after another, though fake timers begin at 0 each time', async () => {
+    const node = new FaultyNode({ environment: fakeTimersEnvironment() });
+    afterTest(async () => void jest.useRealTimers());
+    const answers: number[] = [];
+
+    for (const test of [1, 2]) {
+      jest.useFakeTimers();
+      await jest.advanceTimersByTimeAsync(60_000 / test);
+      node.inspect(worldOf(), 'r', () => answers.push(test));
+      await jest.advanceTimersByTimeAsync(0);
+      jest.useRealTimers();
+    }
+
+    expect(answers).toEqual([1, 2]);
   });
 
   it.each(['lose', 'expireNow'] as const)(
