@@ -106,10 +106,12 @@ export class TokenSource {
 
   /**
    * Forgets earlier proposals after a node called one too far ahead: the own clock was ahead and
-   * has been corrected. Tokens stay distinct: the nodes accept none twice.
+   * has been corrected, or was set forward while that of the nodes stands still, as fake timers may
+   * do. Tokens stay distinct: the nodes accept none twice.
    */
   forget(): void {
     this.#previous = 0;
+    this.#heard.length = 0;
   }
 
   /** Each node's clock minus the own wall clock, in ms, as last heard; null before that. */

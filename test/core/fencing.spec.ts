@@ -368,6 +368,20 @@ describe("a client's wall clock", () => {
     expect(lock.isValid).toBe(true);
     expect(lock.fencingToken).toBeGreaterThan(ahead.fencingToken);
   });
+
+  it('that is set forward while no time passes, as by fake timers, costs no pause', async () => {
+    const environment = new SimulatedEnvironment();
+    const node = new FaultyNode({ environment });
+    const redlock = new Redlock([node], {}, { environment });
+    const before = await redlock.acquire('r', ttl);
+    await before.release();
+
+    environment.stepWallClock(minute);
+    const lock = await redlock.acquire('r', ttl, { wait: 0 });
+
+    expect(lock.isValid).toBe(true);
+    expect(lock.fencingToken).toBeGreaterThan(before.fencingToken);
+  });
 });
 
 describe('nodes whose clocks differ', () => {
