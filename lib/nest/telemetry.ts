@@ -5,7 +5,7 @@ import { channel, type Channel } from 'node:diagnostics_channel';
 
 import { Logger } from '@nestjs/common';
 
-import type { Environment } from '../core/environment.js';
+import { inMicrotask, type Environment } from '../core/environment.js';
 import type { LossReason } from '../core/errors.js';
 import type { NodeStatus } from '../core/lock-node.js';
 import type { RedlockObserver, RoundOperation } from '../core/observer.js';
@@ -180,6 +180,7 @@ function createLossLog(prefix: string, environment: Environment): (reason: LossR
     }
     isCounting = true;
     environment.startTimer(lossPeriod, tellUntold, false);
-    warn(`a lock: ${reason}`);
+    // Not at once: a logger that throws is not to keep the holder from being told.
+    inMicrotask(() => warn(`a lock: ${reason}`));
   };
 }

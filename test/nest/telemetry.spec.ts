@@ -17,7 +17,7 @@ import { createObserver } from '../../lib/nest/telemetry.js';
 import { afterTest } from '../support/after-test.js';
 import { Log, quick, startPlain, threeNodes } from './support/applications.js';
 import { faultyNodes } from './support/faulty-nodes.js';
-import { aborted, rejection } from './support/events.js';
+import { aborted, rejection, turn } from './support/events.js';
 
 function listen<T = unknown>(name: string): T[] {
   const messages: T[] = [];
@@ -155,6 +155,21 @@ describe('the diagnostics channels', () => {
 });
 
 describe('the log', () => {
+  it('tells of a lost lock after its holder, so that a logger that throws harms no lock', async () => {
+    const order: string[] = [];
+    const log = new Log();
+    log.warn = () => void order.push('log');
+    const nodes = faultyNodes();
+    const module = await startPlain({ imports: [RedlockModule.forRoot(nodes, quick)] }, log);
+    const lock = await module.get(RedlockService).acquire('a');
+    lock.signal.addEventListener('abort', () => order.push('holder'));
+
+    for (const node of nodes) node.lose();
+    await rejection(lock.extend());
+
+    expect(order).toEqual(['holder', 'log']);
+  });
+
   it('counts the locks that are lost within a second of one it told of', async () => {
     const log = new Log();
     await startPlain({}, log);
@@ -169,10 +184,13 @@ describe('the log', () => {
 
     lose('expired', 1_000);
     lose('revoked', 2);
+    await turn();
     passSecond();
     lose('revoked', 2);
+    await turn();
     passSecond();
     lose('maxHold', 1);
+    await turn();
     passSecond();
 
     const where = 'For names, listen on nestjs-locked:lost';
