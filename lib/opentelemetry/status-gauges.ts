@@ -27,14 +27,19 @@ const states: readonly ObservedState[] = [
 /**
  * Observes the domains at each collection, until the function that it returns is called, and then
  * once: an SDK tells the last figures again and again, and those are to be what a shutdown leaves.
+ * Of the nodes they are those before it: that our connections are closed says nothing of them.
  */
 export function observeStatus(meter: Meter, domains: readonly ObservedDomain[]): () => void {
   const gauges = createGauges(meter);
   const observables = Object.values(gauges);
+  const closed = new Set<ObservedDomain>();
+  for (const domain of domains) void domain.runtime.closed.then(() => closed.add(domain));
   let isOver = false;
   const observe = (result: BatchObservableResult): void => {
-    for (const { name, runtime } of domains) {
-      observeDomain(result, gauges, name, runtime.redlock.status());
+    for (const domain of domains) {
+      const status = domain.runtime.redlock.status();
+      observeLocks(result, gauges, domain, status);
+      if (!closed.has(domain)) observeNodes(result, gauges, domain, status);
     }
     // Not at once: the SDK goes over its list of callbacks.
     if (isOver) inMicrotask(() => meter.removeBatchObservableCallback(observe, observables));
@@ -63,18 +68,26 @@ function createGauges(meter: Meter) {
   };
 }
 
-function observeDomain(
+function observeLocks(
   result: BatchObservableResult,
   gauges: Gauges,
-  name: string,
-  status: RedlockStatus,
+  { name }: ObservedDomain,
+  { held, waiting, quorum }: RedlockStatus,
 ): void {
   const domain = { 'nestjs_locked.domain': name };
-  result.observe(gauges.held, status.held, domain);
-  result.observe(gauges.waiting, status.waiting, domain);
-  result.observe(gauges.quorum, status.quorum, domain);
-  for (const node of status.nodes) {
-    const attributes = { ...domain, 'nestjs_locked.node.name': node.name };
+  result.observe(gauges.held, held, domain);
+  result.observe(gauges.waiting, waiting, domain);
+  result.observe(gauges.quorum, quorum, domain);
+}
+
+function observeNodes(
+  result: BatchObservableResult,
+  gauges: Gauges,
+  { name }: ObservedDomain,
+  { nodes }: RedlockStatus,
+): void {
+  for (const node of nodes) {
+    const attributes = { 'nestjs_locked.domain': name, 'nestjs_locked.node.name': node.name };
     result.observe(gauges.findings, node.findings.length, attributes);
     const current = stateOf(node);
     for (const state of states) {

@@ -23,11 +23,12 @@ import {
   SimpleSpanProcessor,
   type ReadableSpan,
 } from '@opentelemetry/sdk-trace-base';
-import { getRedlockToken, RedlockModule, RedlockService, type LockNode } from 'nestjs-locked';
+import { getRedlockToken, RedlockModule, RedlockService, type NodeInput } from 'nestjs-locked';
 import { RedlockTelemetryModule, type RedlockTelemetryOptions } from 'nestjs-locked/opentelemetry';
 import type { FaultyNode } from 'nestjs-locked/testing';
 
 import { afterTest } from '../support/after-test.js';
+import { startRedisServers } from '../support/redis-servers.js';
 import { Log, quick, startPlain, threeNodes } from '../nest/support/applications.js';
 import { faultyNodes } from '../nest/support/faulty-nodes.js';
 import { aborted, Gate, rejection, thrown, turn } from '../nest/support/events.js';
@@ -35,7 +36,7 @@ import { aborted, Gate, rejection, thrown, turn } from '../nest/support/events.j
 /** An SDK in memory, and an application that tells it of its locks. */
 async function startTelemetry(
   options: RedlockTelemetryOptions = {},
-  nodes: readonly LockNode[] = threeNodes(),
+  nodes: readonly NodeInput[] = threeNodes(),
 ) {
   const metricExporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE);
   const reader = new PeriodicExportingMetricReader({
@@ -261,6 +262,22 @@ describe('metrics', () => {
     );
     expect(findings.map(({ value }) => value)).toEqual([0, 0, 1]);
     expect(values(await points('nestjs_locked.quorum'))).toEqual([{ ...domain, value: 2 }]);
+  });
+
+  it('show the nodes after a shutdown as they were before it, not as down', async () => {
+    const [server] = await startRedisServers(1);
+    if (server === undefined) throw new Error('no server');
+    afterTest(() => server.stop());
+    const { module, points } = await startTelemetry({}, [server.url]);
+    const current = async () =>
+      values(await points('nestjs_locked.node.status')).filter(({ value }) => value === 1);
+
+    const before = await current();
+    await module.close();
+
+    expect(before).toMatchObject([{ 'nestjs_locked.node.state': 'up' }]);
+    expect(await current()).toEqual(before);
+    expect(await points('nestjs_locked.held')).toMatchObject([{ value: 0 }]);
   });
 
   it('observe every lock domain of the application', async () => {
