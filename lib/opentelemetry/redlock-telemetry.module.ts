@@ -68,6 +68,7 @@ export class RedlockTelemetryModule {
       inject: [ModuleRef, ModulesContainer],
       useFactory: (moduleRef: ModuleRef, modules: ModulesContainer) => {
         assertImportedOnce(modules);
+        hearFirst(modules);
         return new Telemetry(options, moduleRef, modules);
       },
     };
@@ -138,12 +139,22 @@ class Telemetry implements OnModuleInit, OnApplicationShutdown {
 
 // Each would hear all channels, and count every lock once more.
 function assertImportedOnce(modules: ModulesContainer): void {
-  const count = [...modules.values()].filter(({ providers }) => providers.has(Telemetry)).length;
+  const count = importingModules(modules).length;
   if (count <= 1) return;
   throw new RangeError(
     `Expected RedlockTelemetryModule to be imported once in an application, got ${count} times: ` +
       `import it in the root module alone`,
   );
+}
+
+// At start Nest calls hooks by falling distance of the modules from the root: in those of others
+// locks may be taken already.
+function hearFirst(modules: ModulesContainer): void {
+  for (const module of importingModules(modules)) module.distance = Infinity;
+}
+
+function importingModules(modules: ModulesContainer) {
+  return [...modules.values()].filter(({ providers }) => providers.has(Telemetry));
 }
 
 function hear<Name extends keyof ChannelMessages>(

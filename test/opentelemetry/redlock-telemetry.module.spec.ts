@@ -3,7 +3,12 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { Injectable, type DynamicModule, type OnApplicationShutdown } from '@nestjs/common';
+import {
+  Injectable,
+  type DynamicModule,
+  type OnApplicationShutdown,
+  type OnModuleInit,
+} from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { context, diag, DiagLogLevel, SpanStatusCode, trace } from '@opentelemetry/api';
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
@@ -565,6 +570,36 @@ describe('RedlockTelemetryModule', () => {
 
     expect(seen).toEqual([true, 'flushed']);
     expect(isHeard()).toEqual(channels.map(() => false));
+  });
+
+  it.each([
+    ['a module far from the root', false],
+    ['a global module', true],
+  ])('hears of the locks that %s takes when it is initialised', async (_name, global) => {
+    const heard: unknown[] = [];
+    @Injectable()
+    class Migrations implements OnModuleInit {
+      readonly redlock: RedlockService;
+      constructor(redlock: RedlockService) {
+        this.redlock = redlock;
+      }
+
+      onModuleInit(): Promise<void> {
+        return this.redlock.using('migrations', () => void heard.push(...isHeard()));
+      }
+    }
+    class Database {}
+    class Feature {}
+    const database = { module: Database, global, providers: [Migrations] };
+    await startPlain({
+      imports: [
+        { module: Feature, imports: [database] },
+        RedlockModule.forRoot(threeNodes(), quick),
+        RedlockTelemetryModule.forRoot(),
+      ],
+    });
+
+    expect(heard).toEqual(channels.map(() => true));
   });
 
   it('imported twice ends the start, as each lock would be counted twice', async () => {
