@@ -10,7 +10,7 @@ import type {
   ReleaseMessage,
   RoundMessage,
 } from '../nest/telemetry.js';
-import { outcomeOf } from './attributes.js';
+import { outcomeOf, type AcquireOutcome } from './attributes.js';
 
 /** Around a round trip at one end, around `wait` and `ttl` at the other; in s. */
 const waitBoundaries = [
@@ -30,6 +30,8 @@ const lossReasons = Object.keys({
   maxHold: true,
   closed: true,
 } satisfies Record<Exclude<LossReason, 'released'>, true>);
+/** Acquisitions that are worth an alert. */
+const troubles: readonly AcquireOutcome[] = ['no_quorum', 'expired'];
 /** As many series as OpenTelemetry's SDK keeps apart: classes without end must not fill memory. */
 const CLASSES_MAX = 2_000;
 
@@ -41,7 +43,7 @@ export class LockMetrics {
   readonly #acquisitions;
   readonly #extensions;
   readonly #losses;
-  /** Domains and classes whose losses are counted already. */
+  /** Domains and classes whose troubles are counted already. */
   readonly #locked = new Set<string>();
 
   constructor(meter: Meter) {
@@ -66,7 +68,7 @@ export class LockMetrics {
   }
 
   onAcquire({ error, waited }: AcquireMessage, lock: Attributes): void {
-    if (error === undefined) this.#beginLosses(lock);
+    if (error === undefined) this.#beginTroubles(lock);
     const attributes = { ...lock, 'nestjs_locked.outcome': outcomeOf(error) };
     this.#acquisitions.add(1, attributes);
     this.#wait.record(toSeconds(waited), attributes);
@@ -95,13 +97,16 @@ export class LockMetrics {
   }
 
   // A counter that appears with a 1 has not increased in Prometheus' eyes: nobody would see the
-  // first loss, and there seldom is a second one.
-  #beginLosses(lock: Attributes): void {
+  // first trouble, and there seldom is a second one.
+  #beginTroubles(lock: Attributes): void {
     const key = Object.values(lock).join('\n');
     if (this.#locked.has(key) || this.#locked.size === CLASSES_MAX) return;
     this.#locked.add(key);
     for (const reason of lossReasons) {
       this.#losses.add(0, { ...lock, 'nestjs_locked.loss.reason': reason });
+    }
+    for (const outcome of troubles) {
+      this.#acquisitions.add(0, { ...lock, 'nestjs_locked.outcome': outcome });
     }
   }
 }

@@ -119,10 +119,11 @@ describe('metrics', () => {
     await rejection(redlock.acquire('b', 10_000, { wait: 0 }));
 
     expect(values(await points('nestjs_locked.acquisitions'))).toEqual([
+      { ...domain, 'nestjs_locked.outcome': 'no_quorum', value: 1 },
+      { ...domain, 'nestjs_locked.outcome': 'expired', value: 0 },
       { ...granted, value: 1 },
       { ...taken, value: 2 },
       { ...domain, 'nestjs_locked.outcome': 'aborted', value: 1 },
-      { ...domain, 'nestjs_locked.outcome': 'no_quorum', value: 1 },
     ]);
   });
 
@@ -215,6 +216,18 @@ describe('metrics', () => {
     expect(values(after)).toEqual(
       reasons.map((reason) => counted(reason, reason === 'revoked' ? 1 : 0)),
     );
+  });
+
+  it('count no_quorum and expired from 0 as well, which are worth an alert', async () => {
+    const { redlock, points } = await startTelemetry();
+
+    await redlock.using('a', () => 1);
+
+    expect(values(await points('nestjs_locked.acquisitions'))).toEqual([
+      { ...domain, 'nestjs_locked.outcome': 'no_quorum', value: 0 },
+      { ...domain, 'nestjs_locked.outcome': 'expired', value: 0 },
+      { ...granted, value: 1 },
+    ]);
   });
 
   it('begin the losses of 2,000 classes, and of no more: classes without end fill no memory', async () => {
@@ -335,7 +348,7 @@ describe('metrics', () => {
     await redlock.using(['1 sku', 'x', 'nameless '], () => 1);
     await redlock.using('x', () => 1);
 
-    const classes = (await points('nestjs_locked.acquisitions')).map(
+    const classes = (await points<Histogram>('nestjs_locked.wait.duration')).map(
       ({ attributes }) => attributes['nestjs_locked.resource.class'],
     );
     expect(classes).toEqual(['account+sku', 'sku', undefined]);
@@ -370,7 +383,10 @@ describe('metrics', () => {
     const result = await redlock.using('a', () => 'done');
 
     expect(result).toBe('done');
-    expect(values(await points('nestjs_locked.acquisitions'))).toEqual([{ ...granted, value: 1 }]);
+    expect(values(await points('nestjs_locked.acquisitions'))).toContainEqual({
+      ...granted,
+      value: 1,
+    });
     expect(String(errors[0])).toContain('no such class');
   });
 });
