@@ -85,7 +85,8 @@ export const systemEnvironment: Environment = {
 
 /**
  * The same, but clocks and timers are looked up at each use: fake timers of jest or vitest move
- * the time of locks, and so end them. For tests; it is as good as the fakes are.
+ * the time of locks, and so end them. For tests; it is as good as the fakes are, of which
+ * `performance` has to be one.
  */
 export function fakeTimersEnvironment(): Environment {
   return {
