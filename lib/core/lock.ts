@@ -1,9 +1,13 @@
 import { inContextOfNow } from './environment.js';
 import { describeResources, describeVotes, LockLostError, NoQuorumError } from './errors.js';
+import { checkNames, checkNumber, checkObject } from './option-checks.js';
 import { checkTtl } from './options.js';
 import type { LossReason } from './errors.js';
 import type { Holding } from './holding.js';
 import type { Milliseconds } from './units.js';
+
+/** All options of {@link Lock.assertHeld}. A slip there would leave its caller without a guard. */
+const ASSERT_OPTIONS = { atLeast: true };
 
 /**
  * A lock, as its holder sees it. Whether it is held is computed from the monotonic clock each
@@ -68,13 +72,13 @@ export class Lock implements AsyncDisposable {
   /**
    * Throws unless the lock is held now, and may be relied on for `atLeast` ms more (default 0).
    * @throws LockLostError, with the reason `expired` also where the lock is held for less.
-   * @throws RangeError where `atLeast` is not a number of at least 0.
+   * @throws TypeError, RangeError where `atLeast` is not a number of at least 0, or something else
+   *   is given.
    */
   assertHeld(options: { readonly atLeast?: Milliseconds } = {}): void {
-    const { atLeast = 0 } = options;
-    if (!(atLeast >= 0)) {
-      throw new RangeError(`Expected atLeast to be at least 0 ms, got ${atLeast}`);
-    }
+    checkObject('options', options);
+    checkNames('options as in assertHeld', options, ASSERT_OPTIONS);
+    const atLeast = checkNumber('atLeast', options.atLeast ?? 0, 0, Infinity);
     const remaining = this.#holding.remaining();
     if (remaining === 0) throw this.lostError();
     if (remaining >= atLeast) return;

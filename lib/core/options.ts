@@ -264,6 +264,7 @@ export function nodeTimeoutOf(options: ResolvedOptions, ttl: Milliseconds): Mill
 function checkRetryDelay(delay: Partial<RetryDelay> | undefined, defaults: RetryDelay): RetryDelay {
   if (delay === undefined) return defaults;
   checkObject('retryDelay', delay);
+  checkNames('retryDelay as in RetryDelay', delay, defaults);
   const min = checkNumber('retryDelay.min', delay.min ?? defaults.min, 1, DELAY_MAX);
   const max = checkNumber(
     'retryDelay.max',

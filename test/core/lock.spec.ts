@@ -138,13 +138,21 @@ describe('assertHeld', () => {
     expect(lock.isValid).toBe(true);
   });
 
-  it.each([-1, NaN])('refuses %d for `atLeast`', async (atLeast) => {
+  it.each([
+    [{ atLeast: -1 }, RangeError, 'atLeast to be from 0 to Infinity, got -1'],
+    [{ atLeast: NaN }, RangeError, 'atLeast to be from 0 to Infinity, got NaN'],
+    [{ atLeast: '500' }, TypeError, 'atLeast to be a number, got "500"'],
+    [{ atleast: 500 }, TypeError, 'options as in assertHeld, got "atleast"'],
+    [500, TypeError, 'options to be an object, got 500'],
+    [null, TypeError, 'options to be an object, got null'],
+  ])('refuses %j, which would guard nothing', async (options, kind, message) => {
     const { redlock, until } = setScene();
     const lock = await until(redlock.acquire('r', ttl));
 
-    expect(() => lock.assertHeld({ atLeast })).toThrow(
-      new RangeError(`Expected atLeast to be at least 0 ms, got ${atLeast}`),
-    );
+    const check = (): unknown => Reflect.apply(lock.assertHeld, lock, [options]);
+
+    expect(check).toThrow(kind);
+    expect(check).toThrow(`Expected ${message}`);
   });
 
   it('says after a release that the holder released it', async () => {

@@ -174,6 +174,10 @@ describe('a bad option of the module', () => {
     [{ wait: '5' }, new TypeError('Expected wait to be a number of ms, got "5"')],
     [{ retryDelay: 50 }, new TypeError('Expected retryDelay to be an object, got 50')],
     [
+      { retryDelay: { minimum: 50 } },
+      new TypeError('Expected retryDelay as in RetryDelay, got "minimum"'),
+    ],
+    [
       { retryDelay: { min: 0 } },
       new RangeError(`Expected retryDelay.min to be from 1 to ${delayMax}, got 0`),
     ],
