@@ -8,7 +8,7 @@ import { heldBy, runHolding } from './lock-context.js';
 import { findJoinable, type Caller, type ReentrantOptions } from './reentry.js';
 import type { ResourceState } from '../core/inspection.js';
 import type { Lock } from '../core/lock.js';
-import { checkBoolean } from '../core/option-checks.js';
+import { checkBoolean, checkObject } from '../core/option-checks.js';
 import type { AcquireOptions, UsingOptions } from '../core/options.js';
 import type { Milliseconds } from '../core/units.js';
 
@@ -131,6 +131,7 @@ export class RedlockService {
   }
 
   #caller(options: PlacedOptions, place: string): Caller {
+    checkObject('options', options);
     const isReentrant = checkBoolean('reentrant', options.reentrant ?? this.#isReentrant);
     return {
       held: heldBy(this.#redlock),

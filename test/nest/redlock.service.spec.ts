@@ -78,6 +78,16 @@ describe('RedlockService', () => {
       /Expected options to be a ttl in ms or an object, got "x"/,
     ],
     [
+      'options that are none, for one attempt',
+      (redlock: RedlockService) => redlock.tryAcquire('a', 1_000, 5 as unknown as object),
+      /Expected options to be an object, got 5/,
+    ],
+    [
+      'null for options',
+      (redlock: RedlockService) => redlock.acquire('a', 1_000, null as unknown as object),
+      /Expected options to be an object, got null/,
+    ],
+    [
       'reentrant 1',
       (redlock: RedlockService) => redlock.acquire('a', 1_000, { reentrant: 1 as unknown as true }),
       /Expected reentrant to be true or false, got 1/,
