@@ -1,6 +1,7 @@
 // One call's way to a lock: its turn in the queue, then attempts, each after a wake-up or a random
 // pause, until it is granted, `wait` is spent, or somebody interrupts. PROTOCOL.md sections 4.8
 // and 10.
+import { ignoreAbort, interruptOnAbort } from './abort-listener.js';
 import { Attempt } from './attempt.js';
 import { Holding } from './holding.js';
 import { nodeTimeoutOf } from './options.js';
@@ -74,16 +75,16 @@ export class Acquisition {
     const { waitingRoom } = this.#context;
     return new Promise((resolve, reject) => {
       signal?.throwIfAborted();
-      signal?.addEventListener('abort', this.#onAbort);
+      if (signal !== null) interruptOnAbort(signal, this.waiter);
       waitingRoom.enter(this.waiter, held);
       const grant = (holding: Holding): void => {
         waitingRoom.hold(this.waiter, holding.acquiredAt);
-        signal?.removeEventListener('abort', this.#onAbort);
+        if (signal !== null) ignoreAbort(signal, this.waiter);
         resolve(holding);
       };
       const refuse = (error: Error): void => {
         waitingRoom.leave(this.waiter);
-        signal?.removeEventListener('abort', this.#onAbort);
+        if (signal !== null) ignoreAbort(signal, this.waiter);
         reject(error);
       };
       if (!waitingRoom.isTurn(this.waiter)) {
@@ -97,10 +98,6 @@ export class Acquisition {
       });
     });
   }
-
-  readonly #onAbort = (): void => {
-    this.waiter.interrupt(this.#options.signal?.reason);
-  };
 
   async #untilTurn(): Promise<void> {
     const { waitingRoom } = this.#context;

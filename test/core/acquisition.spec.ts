@@ -1,4 +1,5 @@
 import { describe, expect, it, jest } from '@jest/globals';
+import { getEventListeners } from 'node:events';
 
 import {
   LockExpiredError,
@@ -658,6 +659,23 @@ describe("the caller's abort signal", () => {
     await rejection(redlock.acquire('r', ttl, { signal, wait: 0 }));
 
     expect(removeListener).toHaveBeenCalledTimes(1);
+  });
+
+  it('is listened to once, however many calls wait with it, and ends them all', async () => {
+    const { redlock, otherProcess, environment, until } = setScene();
+    await until(otherProcess().acquire('r', ttl));
+    const controller = new AbortController();
+    const { signal } = controller;
+    const calls = Array.from({ length: 11 }, () => reasonOf(redlock.acquire('r', ttl, { signal })));
+    await environment.advance(10);
+
+    const while11Wait = getEventListeners(signal, 'abort').length;
+    controller.abort(reason);
+
+    expect(new Set(await until(Promise.all(calls), 1))).toEqual(new Set([reason]));
+    // More than ten are taken for a leak by Node 20.
+    expect(while11Wait).toBe(1);
+    expect(getEventListeners(signal, 'abort')).toEqual([]);
   });
 
   it('ends the wait in the queue', async () => {
