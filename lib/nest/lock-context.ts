@@ -71,7 +71,8 @@ export function* contextScopes(): Generator<EndpointScope> {
 export async function runHolding<T>(held: ContextLock, body: () => T | Promise<T>): Promise<T> {
   const frame = openFrame(held, null);
   try {
-    return await storage.run(frame, body);
+    // Made a promise within: a query, as of Prisma, begins when it is awaited.
+    return await storage.run(frame, () => Promise.resolve(body()));
   } finally {
     // Not only marked: what a lock keeps may keep the context that it was acquired in, whose frame
     // kept the lock before it, and so on for all rounds of a loop.

@@ -107,7 +107,16 @@ class LockedCall {
   }
 
   /** Runs the method itself. */
-  readonly run = (): unknown => Reflect.apply(this.#method, this.#instance, this.#args);
+  run(): unknown {
+    return Reflect.apply(this.#method, this.#instance, this.#args);
+  }
+
+  /** Runs the method, and awaits it in the same context: a query begins when it is awaited. */
+  readonly result = async (): Promise<unknown> => {
+    const outcome = this.run();
+    this.assertDeferred(outcome);
+    return await outcome;
+  };
 
   /** What the call results in when others hold the lock. */
   resultWhenTaken(): unknown {
@@ -160,9 +169,7 @@ function runInBody(call: LockedCall): Promise<unknown> {
     let hasBegun = false;
     const finished = call.using(async (lock) => {
       hasBegun = true;
-      const outcome = call.run();
-      call.assertDeferred(outcome);
-      const result = await outcome;
+      const result = await call.result();
       if (!isOngoing(result)) return result;
       // It outlives the call, and the body has to last as long as it does.
       const { hold, ended } = createHold(lock, () => finished);
@@ -184,9 +191,7 @@ async function runInScope(call: LockedCall): Promise<unknown> {
   if (hold === null) return call.resultWhenTaken();
   let result: unknown;
   try {
-    const outcome = hold.run(call.run);
-    call.assertDeferred(outcome);
-    result = await outcome;
+    result = await hold.run(call.result);
   } catch (error) {
     await hold.settle();
     throw error;

@@ -71,7 +71,7 @@ import { eventually } from '../support/eventually.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
 import { Log, startPlainServer, startServer, threeNodes } from './support/applications.js';
 import { faultyNodes } from './support/faulty-nodes.js';
-import { Gate, rejection, turn } from './support/events.js';
+import { Gate, queryOf, rejection, turn } from './support/events.js';
 import { startGateways } from './support/gateway-service.js';
 import { startTcpService } from './support/tcp-service.js';
 
@@ -1584,6 +1584,29 @@ describe('an application with several lock domains', () => {
     await redlock.using('bill', async () => {
       expect(await get(url, '/')).toMatchObject({ status: 200, body: '["bill"]' });
     });
+  });
+});
+
+describe('a @Locked endpoint that returns a query', () => {
+  @Controller()
+  class Queries {
+    @Get('literal')
+    @Locked('literal')
+    literal(): Promise<string> {
+      return queryOf(() => String(currentLock()?.resources));
+    }
+
+    @Get('computed')
+    @Locked(() => 'computed')
+    computed(): Promise<string> {
+      return queryOf(() => String(currentLock()?.resources));
+    }
+  }
+
+  it.each(['literal', 'computed'])('has its lock when the query begins: %s', async (path) => {
+    const { url } = await startServer({ controllers: [Queries] });
+
+    expect((await get(url, `/${path}`)).body).toBe(path);
   });
 });
 

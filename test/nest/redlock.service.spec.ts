@@ -15,7 +15,7 @@ import {
 import { untilCollected } from '../support/collect-garbage.js';
 import { startModule } from './support/applications.js';
 import { faultyNodes } from './support/faulty-nodes.js';
-import { aborted, Gate, rejection } from './support/events.js';
+import { aborted, Gate, queryOf, rejection } from './support/events.js';
 
 async function startService(options: RedlockModuleOptions = {}): Promise<RedlockService> {
   return (await startModule({}, options)).get(RedlockService);
@@ -97,6 +97,24 @@ describe('RedlockService', () => {
 
     expect(String(await rejection(call(redlock)))).toMatch(message);
     expect((await redlock.status()).held).toBe(0);
+  });
+});
+
+describe('a query, which begins when it is awaited', () => {
+  it('begins in the context of the body that returns it', async () => {
+    const redlock = await startService();
+
+    const found = await redlock.using('a', () => queryOf(() => currentLock()?.resources));
+
+    expect(found).toEqual(['a']);
+  });
+
+  it('is refused what its context holds, and does not wait for itself', async () => {
+    const redlock = await startService({ wait: 60_000 });
+
+    const nested = redlock.using('a', () => queryOf(() => redlock.using('a', () => undefined)));
+
+    expect(await rejection(nested)).toBeInstanceOf(LockReentryError);
   });
 });
 

@@ -42,3 +42,11 @@ export function aborted(signal: AbortSignal): Promise<void> {
 export function turn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
+
+/** What runs `run`, and resolves to its result, when it is awaited, as the queries of Prisma do. */
+export function queryOf<T>(run: () => T | Promise<T>): Promise<T> {
+  const query: PromiseLike<T> = {
+    then: (onResult, onError) => Promise.resolve().then(run).then(onResult, onError),
+  };
+  return query as Promise<T>;
+}
