@@ -119,7 +119,8 @@ export class Redlock {
    * Runs `body` while it holds `resources`, extended by the watchdog, and releases them when what
    * the body returned has settled. The body's own error comes out as it is.
    * @throws LockLostError when the lock was lost before a body that succeeded had ended; the
-   *   body's result is on it. The rest as {@link acquire}; then the body has not run.
+   *   body's result is on it. Also when it was lost before the body began, and the rest as
+   *   {@link acquire}; then the body has not run.
    */
   using<T>(resources: string | readonly string[], body: LockedBody<T>): Promise<T>;
   using<T>(
@@ -137,6 +138,9 @@ export class Redlock {
     const [options, body] = usingArguments(optionsOrBody, bodyAfterOptions);
     const lock = await this.#acquire('using', resources, options.ttl, options, held);
     try {
+      // Locks that one tick granted have bodies that begin one after the other, however long each
+      // keeps the process busy.
+      this.#custody.assertKept(lock, undefined);
       const result = await body(lock);
       this.#custody.assertKept(lock, result);
       return result;

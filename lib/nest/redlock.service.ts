@@ -93,7 +93,8 @@ export class RedlockService {
    * lock: end it inside, or use `@Locked`. A call that joins (`reentrant`) is to be awaited by
    * the body around it: the lock ends with the outermost.
    * @throws LockLostError when the lock was lost before a body that succeeded had ended; the
-   *   body's result is on it. The rest as {@link acquire}; then the body has not run.
+   *   body's result is on it. Also when it was lost before the body began, and the rest as
+   *   {@link acquire}; then the body has not run.
    */
   using<T>(resources: string | readonly string[], body: LockedBody<T>): Promise<T>;
   using<T>(

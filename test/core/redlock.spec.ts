@@ -345,6 +345,31 @@ describe('a lock that is lost while its body runs', () => {
   });
 });
 
+describe('a lock that is lost before its body begins', () => {
+  // As when one call of the nodes grants several locks, and the first body computes for long.
+  it('runs no body, and is given back', async () => {
+    const { environment, redlock, observer, owners, until } = setScene();
+    const begun: string[] = [];
+    const body = (name: string) => () => {
+      begun.push(name);
+      environment.block(ttl);
+    };
+
+    const first = reasonOf(redlock.using('r', ttl, body('first')));
+    const second = reasonOf(redlock.using('s', ttl, body('second')));
+
+    expect(expectInstance(await until(second), LockLostError)).toMatchObject({
+      reason: 'expired',
+      resources: ['s'],
+      result: undefined,
+    });
+    expect(begun).toEqual(['first']);
+    expect(observer.lost).toHaveBeenCalledTimes(2);
+    expect(await owners('s')).toEqual([null, null, null]);
+    await until(first);
+  });
+});
+
 describe('holdAtLeast', () => {
   const options = { ttl: 2_000, holdAtLeast: 60_000 };
 
