@@ -191,6 +191,9 @@ async function runInScope(call: LockedCall): Promise<unknown> {
   if (hold === null) return call.resultWhenTaken();
   let result: unknown;
   try {
+    // What came before the method, such as a pipe, may have lasted. A test's mock has any shape.
+    const { lock }: { readonly lock: Partial<Lock> } = hold;
+    if (lock.isLost?.() === true) throw hold.lock.lostError();
     result = await hold.run(call.result);
   } catch (error) {
     await hold.settle();

@@ -1611,6 +1611,26 @@ describe('a @Locked endpoint that returns a query', () => {
 });
 
 describe('a @Locked endpoint whose lock is lost', () => {
+  it('before its handler begins answers 500, and the handler does not run', async () => {
+    const environment = new SimulatedEnvironment();
+    let runs = 0;
+    @Controller()
+    class Late {
+      @Get(':id')
+      @Locked('late')
+      async run(@Param('id', { transform: () => environment.block(20_000) }) _id: unknown) {
+        runs += 1;
+      }
+    }
+    const { url } = await startServer({ controllers: [Late] }, { environment });
+
+    const { status, body } = await get(url, '/1');
+
+    expect(status).toBe(500);
+    expect(JSON.parse(body)).toMatchObject({ error: 'LOCK_LOST' });
+    expect(runs).toBe(0);
+  });
+
   it('answers 500 although the handler succeeded, as its result is in doubt', async () => {
     const nodes = faultyNodes();
     const caught: unknown[] = [];
