@@ -160,9 +160,14 @@ function describeVote({ node, vote, message }: NodeVote): string {
   return `${node} ${vote}${message === '' ? '' : ` (${message})`}`;
 }
 
-/** The resources as a message names them: `"sku:1", "sku:2"`. */
+/** How many resources a message names: a thousand of them would fill a log with each error. */
+const NAMED_MAX = 10;
+
+/** The resources as a message names them: `"sku:1", "sku:2"`; of many, the first. */
 export function describeResources(resources: readonly string[]): string {
-  return resources.map((resource) => JSON.stringify(resource)).join(', ');
+  const named = resources.slice(0, NAMED_MAX).map((resource) => JSON.stringify(resource));
+  const others = resources.length - named.length;
+  return named.join(', ') + (others > 0 ? ` and ${others} more` : '');
 }
 
 function advice(code: RedlockErrorCode): string {

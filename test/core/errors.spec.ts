@@ -134,6 +134,13 @@ describe('in a message', () => {
   it('resources are quoted', () => {
     expect(describeResources(['a', 'b"c'])).toBe('"a", "b\\"c"');
   });
+
+  it('the first ten of many resources are named, and the others are counted', () => {
+    const names = Array.from({ length: 12 }, (_, index) => `r${index}`);
+
+    expect(describeResources(names.slice(0, 10))).toMatch(/^"r0", .*, "r9"$/);
+    expect(describeResources(names)).toMatch(/^"r0", .*, "r9" and 2 more$/);
+  });
 });
 
 describe('the answer of a node', () => {
