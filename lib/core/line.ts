@@ -3,11 +3,30 @@ import type { Milliseconds } from './units.js';
 import type { WakeUps } from './wake-ups.js';
 import type { Waiter } from './waiter.js';
 
-/** The queue of one resource in this process, and what it knows of other processes. */
+/** One call's place in the queue of one resource. */
+export class Place {
+  /** @internal The queue's own notes. */
+  previous: Place | null = null;
+  /** @internal */
+  next: Place | null = null;
+  /** @internal A mark of {@link placesBehind}; a set of thousands takes several times as long. */
+  isBehind = false;
+
+  constructor(
+    readonly line: Line,
+    readonly waiter: Waiter,
+  ) {}
+}
+
+/**
+ * The queue of one resource in this process, and what it knows of other processes. In the order of
+ * arrival, but for those whose callers hold what others wait for. Its places are linked: of an
+ * array of 100,000, each that is left in the middle would move all behind it.
+ */
 export class Line {
   readonly resource: string;
-  /** In the order of arrival, but for those whose callers hold what others wait for. */
-  readonly waiters: Waiter[];
+  #first: Place | null = null;
+  #last: Place | null = null;
   wakeUps: WakeUps | null = null;
   /** How often in a row it went from call to call of this process. */
   handOvers = 0;
@@ -25,9 +44,53 @@ export class Line {
   /** Races after wake-ups since this process last had the lock. */
   races = 0;
 
-  constructor(resource: string, ...waiters: Waiter[]) {
+  constructor(resource: string) {
     this.resource = resource;
-    this.waiters = waiters;
+  }
+
+  /** Who goes first; null where nobody has a place. */
+  get head(): Waiter | null {
+    return this.#first?.waiter ?? null;
+  }
+
+  /** Whether more than one call has a place. */
+  get isShared(): boolean {
+    return this.#first !== this.#last;
+  }
+
+  /** The first place of a call that has no lock yet; null where there is none. */
+  get firstWaiting(): Place | null {
+    let place = this.#first;
+    while (place?.waiter.isHolding === true) place = place.next;
+    return place;
+  }
+
+  /** All who have a place. */
+  *waiters(): IterableIterator<Waiter> {
+    for (let place = this.#first; place !== null; place = place.next) yield place.waiter;
+  }
+
+  /** Gives `waiter` a place before another one, or the last. */
+  add(waiter: Waiter, before: Place | null): Place {
+    const place = new Place(this, waiter);
+    const previous = before === null ? this.#last : before.previous;
+    place.next = before;
+    this.#link(previous, place);
+    this.#link(place, before);
+    return place;
+  }
+
+  /** Ends a place. It lets go of its neighbours: as an old object it would keep them in memory. */
+  remove(place: Place): void {
+    this.#link(place.previous, place.next);
+    place.previous = place.next = null;
+  }
+
+  #link(one: Place | null, other: Place | null): void {
+    if (one === null) this.#first = other;
+    else one.next = other;
+    if (other === null) this.#last = one;
+    else other.previous = one;
   }
 }
 
@@ -35,23 +98,20 @@ export class Line {
  * The queues in which somebody waits for what is held in these, or behind somebody who does, each
  * with the first such place. All from there on wait for it.
  */
-export function placesBehind(held: readonly Line[]): ReadonlyMap<Line, number> {
-  const places = new Map<Line, number>();
-  const behind: Waiter[] = [];
-  const addFrom = (line: Line, place: number): void => {
-    if (place < 0) return;
-    for (const waiter of line.waiters.slice(place, places.get(line))) behind.push(waiter);
-    places.set(line, place);
-  };
-  for (const line of held) {
-    const first = line.waiters.findIndex(({ isHolding }) => !isHolding);
-    addFrom(line, first);
-  }
-  // Grows meanwhile. Looked for is only where it would be a new first place.
-  for (const waiter of behind) {
-    for (const line of waiter.lines) {
-      addFrom(line, line.waiters.slice(0, places.get(line)).indexOf(waiter));
+export function placesBehind(held: readonly Line[]): ReadonlyMap<Line, Place> {
+  const firsts = new Map<Line, Place>();
+  const behind: Place[] = [];
+  const addFrom = (first: Place | null): void => {
+    if (first === null || first.isBehind) return;
+    firsts.set(first.line, first);
+    for (let place: Place | null = first; place !== null && !place.isBehind; place = place.next) {
+      place.isBehind = true;
+      behind.push(place);
     }
-  }
-  return places;
+  };
+  for (const line of held) addFrom(line.firstWaiting);
+  // Grows meanwhile.
+  for (const { waiter } of behind) waiter.places.forEach(addFrom);
+  for (const place of behind) place.isBehind = false;
+  return firsts;
 }

@@ -1,6 +1,6 @@
 import type { Environment, TimerHandle } from './environment.js';
 import type { Holding } from './holding.js';
-import type { Line } from './line.js';
+import type { Place } from './line.js';
 import type { Milliseconds } from './units.js';
 
 /**
@@ -28,8 +28,11 @@ export class Waiter {
   /** Whether its call has the lock: it keeps its place, so that nobody behind it tries in vain. */
   isHolding = false;
 
-  /** Its queues, in the order of its resources, from when it enters them. */
-  lines: readonly Line[] = [];
+  /** Its places in its queues, in the order of its resources, from when it enters them. */
+  places: readonly Place[] = [];
+
+  /** Whether it has left its queues. */
+  hasLeft = false;
 
   /** How many of its queues, in their order, it was found to head. */
   headed = 0;

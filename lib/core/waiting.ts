@@ -9,6 +9,7 @@ import { TransientMap } from './transient-map.js';
 import { WakeUps } from './wake-ups.js';
 import type { Ensemble } from './ensemble.js';
 import type { TimerHandle } from './environment.js';
+import type { Place } from './line.js';
 import type { Milliseconds } from './units.js';
 import type { Waiter } from './waiter.js';
 
@@ -56,24 +57,20 @@ export class WaitingRoom {
    */
   enter(waiter: Waiter, held: readonly string[]): void {
     const behind = held.length === 0 ? null : this.#placesBehind(held);
-    waiter.lines = waiter.resources.map((resource) => {
-      const line = this.#lines.get(resource);
-      if (line === undefined) return this.#addLine(resource, waiter);
-      line.waiters.splice(behind?.get(line) ?? line.waiters.length, 0, waiter);
-      return line;
+    waiter.places = waiter.resources.map((resource) => {
+      const line = this.#lines.get(resource) ?? this.#addLine(resource);
+      return line.add(waiter, behind?.get(line) ?? null);
     });
   }
 
   /** Whether the waiter may try: nobody of this process is before it, and no other goes first. */
   isTurn(waiter: Waiter): boolean {
-    return waiter.lines.every(({ waiters, yields }) => waiters[0] === waiter && yields === null);
+    return waiter.places.every(({ line }) => line.head === waiter && line.yields === null);
   }
 
   /** Whether those before it, if any, hold locks already: none of them would be passed over. */
   isNext(waiter: Waiter): boolean {
-    return waiter.lines.every(
-      ({ waiters }) => waiters.find(({ isHolding }) => !isHolding) === waiter,
-    );
+    return waiter.places.every((place) => place.line.firstWaiting === place);
   }
 
   /**
@@ -82,7 +79,7 @@ export class WaitingRoom {
    */
   listen(waiter: Waiter): boolean {
     let isLive = true;
-    for (const line of waiter.lines) {
+    for (const { line } of waiter.places) {
       line.handOvers = 0;
       line.wakeUps ??= this.#listenTo(line);
       isLive &&= line.wakeUps.isLive;
@@ -97,9 +94,9 @@ export class WaitingRoom {
   startAttempt(waiter: Waiter): boolean {
     let isFollowed = waiter.handOverTtl !== null;
     waiter.forgetWakeUp();
-    for (const { wakeUps, waiters } of waiter.lines) {
-      wakeUps?.forget();
-      isFollowed &&= waiters.length > 1;
+    for (const { line } of waiter.places) {
+      line.wakeUps?.forget();
+      isFollowed &&= line.isShared;
     }
     return isFollowed;
   }
@@ -112,7 +109,7 @@ export class WaitingRoom {
   raceDelay(waiter: Waiter): Milliseconds {
     const { environment } = this.#ensemble;
     let delay = 0;
-    for (const line of waiter.lines) {
+    for (const { line } of waiter.places) {
       const { racers, races } = line;
       if (racers < 2) continue;
       line.races += 1;
@@ -126,7 +123,7 @@ export class WaitingRoom {
   /** The waiter has its lock since then. It stays at the head of its queues until that ends. */
   hold(waiter: Waiter, acquiredAt: Milliseconds): void {
     waiter.isHolding = true;
-    for (const line of waiter.lines) {
+    for (const { line } of waiter.places) {
       line.races = 0;
       if (line.handOvers === 0) line.acquiredAt = acquiredAt;
       this.#tidy(line);
@@ -143,12 +140,12 @@ export class WaitingRoom {
    * next on all its resources, in the same breath; none where others are to be told.
    */
   handOn(waiter: Waiter): readonly Waiter[] {
-    for (const line of waiter.lines) line.isReleasing = true;
+    for (const { line } of waiter.places) line.isReleasing = true;
     // A lost lock has left them before: whoever came after it has tried in vain, and listens.
     const headed = this.#remove(waiter);
-    const heads = headed.length === waiter.lines.length ? this.#nextOf(headed) : [];
+    const heads = headed.length === waiter.places.length ? this.#nextOf(headed) : [];
     const isHandedOn = heads.length > 0;
-    for (const line of waiter.lines) {
+    for (const { line } of waiter.places) {
       // Who wants more than was freed tries before those who are told of it: that counts as well.
       const isLeftToOthers = !isHandedOn && this.#isOthersTurn(line);
       if (isLeftToOthers) line.yields = 'telling';
@@ -169,12 +166,12 @@ export class WaitingRoom {
     for (const waiter of this.#waiting()) waiter.interrupt(reasonFor(waiter.resources));
   }
 
-  #placesBehind(held: readonly string[]): ReadonlyMap<Line, number> {
+  #placesBehind(held: readonly string[]): ReadonlyMap<Line, Place> {
     return placesBehind(held.flatMap((resource) => this.#lines.get(resource) ?? []));
   }
 
   #waiting(): ReadonlySet<Waiter> {
-    const waiters = [...this.#lines.values()].flatMap((line) => line.waiters);
+    const waiters = [...this.#lines.values()].flatMap((line) => [...line.waiters()]);
     return new Set(waiters.filter(({ isHolding }) => !isHolding));
   }
 
@@ -196,7 +193,7 @@ export class WaitingRoom {
       if (line === undefined) continue;
       if (line.yields === yields) line.yields = null;
       if (yields === 'telling') line.isReleasing = false;
-      if (line.waiters.length > 0) lines.push(line);
+      if (line.head !== null) lines.push(line);
       this.#tidy(line);
     }
     this.#wakeHeads(lines);
@@ -215,11 +212,12 @@ export class WaitingRoom {
   // Gives the queues that it headed.
   #remove(waiter: Waiter): Line[] {
     const headed: Line[] = [];
-    for (const line of waiter.lines) {
-      const place = line.waiters.indexOf(waiter);
-      if (place < 0) continue;
-      if (place === 0) headed.push(line);
-      line.waiters.splice(place, 1);
+    if (waiter.hasLeft) return headed;
+    waiter.hasLeft = true;
+    for (const place of waiter.places) {
+      const { line } = place;
+      if (line.head === waiter) headed.push(line);
+      line.remove(place);
       this.#tidy(line);
     }
     return headed;
@@ -227,11 +225,11 @@ export class WaitingRoom {
 
   // Subscriptions end with the last call that waits, the rest with the last that has a place.
   #tidy(line: Line): void {
-    if (line.wakeUps !== null && line.waiters.every(({ isHolding }) => isHolding)) {
+    if (line.wakeUps !== null && line.firstWaiting === null) {
       line.wakeUps.stop();
       line.wakeUps = null;
     }
-    const isInUse = line.waiters.length > 0 || line.isReleasing || line.yields !== null;
+    const isInUse = line.head !== null || line.isReleasing || line.yields !== null;
     if (!isInUse) this.#lines.delete(line.resource);
   }
 
@@ -246,11 +244,11 @@ export class WaitingRoom {
   // The heads of the lines, if all will try as soon as they are woken, and it is not others' turn.
   // One that wants more may not get that: then nobody would have been told.
   #nextOf(lines: readonly Line[]): readonly Waiter[] {
-    const mayGo = (line: Line): boolean => line.waiters.length > 0 && !this.#isOthersTurn(line);
+    const mayGo = (line: Line): boolean => line.head !== null && !this.#isOthersTurn(line);
     if (!lines.every(mayGo)) return [];
     const freed = new Set(lines);
     const willTry = (head: Waiter): boolean =>
-      head.isPausing && this.isTurn(head) && head.lines.every((wanted) => freed.has(wanted));
+      head.isPausing && this.isTurn(head) && head.places.every(({ line }) => freed.has(line));
     const heads = headsOf(lines);
     return heads.every(willTry) ? heads : [];
   }
@@ -262,13 +260,13 @@ export class WaitingRoom {
 
   // Goes on from the queue that stopped it the last time: who heads one does so until it leaves.
   #isFirst(waiter: Waiter): boolean {
-    const { lines } = waiter;
-    while (lines[waiter.headed]?.waiters[0] === waiter) waiter.headed += 1;
-    return waiter.headed === lines.length;
+    const { places } = waiter;
+    while (places[waiter.headed]?.line.head === waiter) waiter.headed += 1;
+    return waiter.headed === places.length;
   }
 
-  #addLine(resource: string, ...waiters: Waiter[]): Line {
-    const line = new Line(resource, ...waiters);
+  #addLine(resource: string): Line {
+    const line = new Line(resource);
     this.#lines.set(resource, line);
     return line;
   }
@@ -277,9 +275,8 @@ export class WaitingRoom {
 // Each once, however many of the lines it heads: a call may want hundreds of resources.
 function headsOf(lines: readonly Line[]): Waiter[] {
   const heads: Waiter[] = [];
-  for (const { waiters } of lines) {
-    const head = waiters[0];
-    if (head !== undefined && !heads.includes(head)) heads.push(head);
+  for (const { head } of lines) {
+    if (head !== null && !heads.includes(head)) heads.push(head);
   }
   return heads;
 }

@@ -115,6 +115,23 @@ describe('a queue', () => {
     expect(waitingRoom.size).toBe(0);
   });
 
+  it.each(['the first', 'the last'] as const)(
+    'of 100,000 is left by all, %s first, without stopping the process for a second',
+    (end) => {
+      const { waitingRoom, enter, hold } = setUp();
+      hold('r');
+      const waiters = Array.from({ length: 100_000 }, () => enter('r'));
+      if (end === 'the last') waiters.reverse();
+
+      const startedAt = performance.now();
+      for (const waiter of waiters) waitingRoom.leave(waiter);
+      const stoppedFor = performance.now() - startedAt;
+
+      expect(waitingRoom.size).toBe(0);
+      expect(stoppedFor).toBeLessThan(1_000);
+    },
+  );
+
   it('is headed by the call that has the lock, which does not wait any more', () => {
     const { waitingRoom, enter, hold, isReady } = setUp();
 
