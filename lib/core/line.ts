@@ -1,7 +1,16 @@
-import type { TimerHandle } from './environment.js';
+import type { Environment, TimerHandle } from './environment.js';
 import type { Milliseconds } from './units.js';
 import type { WakeUps } from './wake-ups.js';
 import type { Waiter } from './waiter.js';
+
+/** By how much the process that lost the most races goes before the others that were woken. */
+const HEAD_START: Milliseconds = 1;
+
+/** Longest random delay of the others beyond that, for each process that was woken. */
+const RACE_DELAY: Milliseconds = 2;
+
+/** More processes than this do not make the delays longer. */
+const RACERS_MAX = 8;
 
 /** One call's place in the queue of one resource. */
 export class Place {
@@ -78,6 +87,20 @@ export class Line {
     this.#link(previous, place);
     this.#link(place, before);
     return place;
+  }
+
+  /**
+   * The delay before the attempt after a wake-up: Redis tells its subscribers in a fixed order, and
+   * the first would win every time. Who has lost as many races as there are others has seen each
+   * of them win, and goes at once. The others draw, up to half as much after each race they lost.
+   */
+  raceDelay(environment: Environment): Milliseconds {
+    const { racers, races } = this;
+    if (racers < 2) return 0;
+    this.races += 1;
+    if (races >= racers - 1) return 0;
+    const longest = RACE_DELAY * Math.min(RACERS_MAX, racers) * 0.5 ** races;
+    return HEAD_START + longest * environment.random();
   }
 
   /** Ends a place. It lets go of its neighbours: as an old object it would keep them in memory. */

@@ -28,15 +28,6 @@ const HAND_OVERS_TIME: Milliseconds = 50;
  */
 const YIELD: Milliseconds = 5;
 
-/** By how much the process that lost the most races goes before the others that were woken. */
-const HEAD_START: Milliseconds = 1;
-
-/** Longest random delay of the others beyond that, for each process that was woken. */
-const RACE_DELAY: Milliseconds = 2;
-
-/** More processes than this do not make the delays longer. */
-const RACERS_MAX = 8;
-
 /** The queues of one process. */
 export class WaitingRoom {
   readonly #ensemble: Ensemble;
@@ -101,23 +92,10 @@ export class WaitingRoom {
     return isFollowed;
   }
 
-  /**
-   * The delay before the attempt after a wake-up: Redis tells its subscribers in a fixed order, and
-   * the first would win every time. Who has lost as many races as there are others has seen each
-   * of them win, and goes at once. The others draw, up to half as much after each race they lost.
-   */
+  /** The delay before the attempt after a wake-up: the longest that one of its queues draws. */
   raceDelay(waiter: Waiter): Milliseconds {
     const { environment } = this.#ensemble;
-    let delay = 0;
-    for (const { line } of waiter.places) {
-      const { racers, races } = line;
-      if (racers < 2) continue;
-      line.races += 1;
-      if (races >= racers - 1) continue;
-      const longest = RACE_DELAY * Math.min(RACERS_MAX, racers) * 0.5 ** races;
-      delay = Math.max(delay, HEAD_START + longest * environment.random());
-    }
-    return delay;
+    return Math.max(...waiter.places.map(({ line }) => line.raceDelay(environment)));
   }
 
   /** The waiter has its lock since then. It stays at the head of its queues until that ends. */
