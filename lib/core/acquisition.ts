@@ -155,16 +155,13 @@ export class Acquisition {
     // Who waits for a resource that others hold is told of its release. As soon as no release
     // goes unheard it is woken, to try once more: one in between was not heard.
     if (verdict !== 'taken' || !waitingRoom.listen(this.waiter)) {
-      await this.#pause(this.#randomOf(retryDelay));
+      await waitingRoom.rest(this.waiter, this.#randomOf(retryDelay), this.#patience());
       return;
     }
-    const wasWoken = await this.#pause(Math.max(this.#randomOf(POLL), retryDelay.min));
+    const poll = Math.max(this.#randomOf(POLL), retryDelay.min);
+    const wasWoken = await waitingRoom.rest(this.waiter, poll, this.#patience());
     const raceDelay = wasWoken ? Math.round(waitingRoom.raceDelay(this.waiter)) : 0;
-    if (raceDelay > 0) await this.#pause(raceDelay);
-  }
-
-  #pause(delay: Milliseconds): Promise<boolean> {
-    return this.waiter.pause(Math.min(delay, this.#patience()));
+    if (raceDelay > 0) await this.waiter.pause(Math.min(raceDelay, this.#patience()));
   }
 
   // Up to three more attempts at once while only the token was in the way.

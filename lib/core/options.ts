@@ -30,7 +30,7 @@ export interface AcquireOptions {
   /**
    * Random delay between two attempts, in ms, where releases cannot be heard. Where they can, a
    * release wakes at once, and the poll beside it comes every 40 to 60 ms, or every `min` where
-   * that is longer.
+   * that is longer. Both are longer in proportion while more than 200 calls of a process pause.
    * @default { min: 20, max: 120 } – waiters of several processes spread, and none waits long
    */
   readonly retryDelay?: Partial<RetryDelay>;

@@ -28,10 +28,18 @@ const HAND_OVERS_TIME: Milliseconds = 50;
  */
 const YIELD: Milliseconds = 5;
 
+/**
+ * How many calls may rest before each rests for longer. All together then make some 4,000 attempts
+ * a second by themselves: more would take the core of their process from those who hold locks.
+ */
+const RESTING_MAX = 200;
+
 /** The queues of one process. */
 export class WaitingRoom {
   readonly #ensemble: Ensemble;
   readonly #lines = new TransientMap<string, Line>();
+  /** How many calls rest. */
+  #resting = 0;
 
   constructor(ensemble: Ensemble) {
     this.#ensemble = ensemble;
@@ -90,6 +98,21 @@ export class WaitingRoom {
       isFollowed &&= line.isShared;
     }
     return isFollowed;
+  }
+
+  /**
+   * Rests between two attempts for `delay` ms, longer in a crowd, but for `patience` at most, or
+   * until woken. Says whether it was woken.
+   * @throws the reason of whoever interrupted.
+   */
+  async rest(waiter: Waiter, delay: Milliseconds, patience: Milliseconds): Promise<boolean> {
+    this.#resting += 1;
+    const crowding = Math.max(1, this.#resting / RESTING_MAX);
+    try {
+      return await waiter.pause(Math.min(delay * crowding, patience));
+    } finally {
+      this.#resting -= 1;
+    }
   }
 
   /** The delay before the attempt after a wake-up: the longest that one of its queues draws. */

@@ -394,6 +394,31 @@ describe('the delay between two attempts', () => {
     expect(Math.max(...pauses)).toBeLessThanOrEqual(80);
     expect(Math.max(...pauses) - Math.min(...pauses)).toBeGreaterThan(30);
   });
+
+  it.each(['are heard', 'cannot be heard'] as const)(
+    'grows with a crowd, where releases %s: 1,000 calls make no more than 5,000 attempts a second',
+    async (hearing) => {
+      const { redlock, nodes, node, environment } = setScene();
+      const resources = Array.from({ length: 1_000 }, (_, index) => `sku:${index}`);
+      for (const each of nodes) {
+        for (const resource of resources) each.occupy(resource, 60_000);
+        each.isDeaf = hearing === 'cannot be heard';
+      }
+
+      const options = { wait: 3_000, retryDelay: { min: 40, max: 60 } };
+      const calls = resources.map((resource) => redlock.acquire(resource, ttl, options));
+      const outcome = Promise.allSettled(calls);
+      await environment.advance(1_000);
+      const before = node(0).count('acquire');
+      await environment.advance(1_000);
+      const attempts = node(0).count('acquire') - before;
+
+      expect(attempts).toBeGreaterThan(3_000);
+      expect(attempts).toBeLessThan(5_000);
+      await environment.advance(2_000);
+      expect((await outcome).map(({ status }) => status)).not.toContain('fulfilled');
+    },
+  );
 });
 
 describe("the keys of a client's own earlier attempt", () => {
