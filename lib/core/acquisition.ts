@@ -78,7 +78,7 @@ export class Acquisition {
       if (signal !== null) interruptOnAbort(signal, this.waiter);
       waitingRoom.enter(this.waiter, held);
       const grant = (holding: Holding): void => {
-        waitingRoom.hold(this.waiter, holding.acquiredAt);
+        waitingRoom.hold(this.waiter);
         if (signal !== null) ignoreAbort(signal, this.waiter);
         resolve(holding);
       };

@@ -39,7 +39,7 @@ export class Line {
   wakeUps: WakeUps | null = null;
   /** How often in a row it went from call to call of this process. */
   handOvers = 0;
-  /** When this process got what it has handed over since. */
+  /** When this process had got what it has handed over since. */
   acquiredAt: Milliseconds = 0;
   /**
    * Whether other processes go first: while they are being told ('telling'), and for a while after

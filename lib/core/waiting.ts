@@ -121,12 +121,13 @@ export class WaitingRoom {
     return Math.max(...waiter.places.map(({ line }) => line.raceDelay(environment)));
   }
 
-  /** The waiter has its lock since then. It stays at the head of its queues until that ends. */
-  hold(waiter: Waiter, acquiredAt: Milliseconds): void {
+  /** The waiter has its lock from now on. It stays at the head of its queues until that ends. */
+  hold(waiter: Waiter): void {
+    const now = this.#ensemble.environment.now();
     waiter.isHolding = true;
     for (const { line } of waiter.places) {
       line.races = 0;
-      if (line.handOvers === 0) line.acquiredAt = acquiredAt;
+      if (line.handOvers === 0) line.acquiredAt = now;
       this.#tidy(line);
     }
   }

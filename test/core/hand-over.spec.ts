@@ -70,6 +70,17 @@ describe('a lock that is handed over', () => {
     expect(asked(scene, 'acquire') + asked(scene, 'release')).toBe(0);
   });
 
+  it('is so too where the nodes take 60 ms to answer: what it takes to get it is not counted', async () => {
+    const { environment, nodes, node, redlock, until } = setScene();
+    for (const each of nodes) each.delay(60);
+    const body = (): Promise<void> => new Promise((resolve) => environment.schedule(1, resolve));
+
+    await until(Promise.all(Array.from({ length: 12 }, () => redlock.using('r', body))));
+
+    // Of the first, which nobody was behind, of the second, and of the third, which has a block.
+    expect(node(0).count('acquire')).toBe(3);
+  });
+
   it('has the same keys, the next token, and is told of like any other', async () => {
     const scene = await setQueue();
     scene.observer.acquired.mockClear();

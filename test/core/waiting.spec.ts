@@ -28,7 +28,7 @@ function setUp() {
   };
   const enter = (...resources: string[]): Waiter => enterInside([], ...resources);
   /** The call has got its lock now. */
-  const grant = (waiter: Waiter): void => waitingRoom.hold(waiter, environment.now());
+  const grant = (waiter: Waiter): void => waitingRoom.hold(waiter);
   /** A call that has got its lock. */
   const hold = (...resources: string[]): Waiter => {
     const waiter = enter(...resources);
