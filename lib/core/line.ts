@@ -12,6 +12,9 @@ const RACE_DELAY: Milliseconds = 2;
 /** More processes than this do not make the delays longer. */
 const RACERS_MAX = 8;
 
+/** How long others are told in vain before they get more time, which costs a sixth of all time. */
+const PASSED_OVER_MAX: Milliseconds = 500;
+
 /** One call's place in the queue of one resource. */
 export class Place {
   /** @internal The queue's own notes. */
@@ -46,6 +49,8 @@ export class Line {
    * that, until this timer is over; null where they do not.
    */
   yields: TimerHandle = null;
+  /** Since when others were told and have not had it; null where they have. */
+  passedOverSince: Milliseconds | null = null;
   /** Whether a release is under way. A call that comes meanwhile follows it as if it had waited. */
   isReleasing = false;
   /** How many processes the last wake-up woke, the one that released not counted. */
@@ -72,6 +77,17 @@ export class Line {
     let place = this.#first;
     while (place?.waiter.isHolding === true) place = place.next;
     return place;
+  }
+
+  /**
+   * Others are told of a release; says whether they were in vain for half a second before, so that
+   * they should get more time, and counts anew then. Each time they came later than this process.
+   */
+  arePassedOver(now: Milliseconds): boolean {
+    this.passedOverSince ??= now;
+    if (now - this.passedOverSince < PASSED_OVER_MAX) return false;
+    this.passedOverSince = null;
+    return true;
   }
 
   /** All who have a place. */

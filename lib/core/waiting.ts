@@ -28,6 +28,9 @@ const HAND_OVERS_TIME: Milliseconds = 50;
  */
 const YIELD: Milliseconds = 5;
 
+/** The same once they were {@link Line.arePassedOver}: time for who is 90 ms away, or is busy. */
+const LONG_YIELD: Milliseconds = 100;
+
 /**
  * How many calls may rest before each rests for longer. All together then make some 4,000 attempts
  * a second by themselves: more would take the core of their process from those who hold locks.
@@ -80,6 +83,7 @@ export class WaitingRoom {
     let isLive = true;
     for (const { line } of waiter.places) {
       line.handOvers = 0;
+      line.passedOverSince = null;
       line.wakeUps ??= this.#listenTo(line);
       isLive &&= line.wakeUps.isLive;
     }
@@ -180,12 +184,13 @@ export class WaitingRoom {
   // One timer for all, so that a call that waits for all of them is woken once. A line that others
   // were told of anew has a later one.
   #yield(resources: readonly string[]): void {
+    const { environment } = this.#ensemble;
+    const now = environment.now();
+    const lines = resources.map((resource) => this.#lines.get(resource) ?? this.#addLine(resource));
+    const isLong = lines.filter((line) => line.arePassedOver(now)).length > 0;
     const end = (): void => this.#endYield(resources, timer);
-    const timer = this.#ensemble.environment.startTimer(YIELD, end, false);
-    for (const resource of resources) {
-      const line = this.#lines.get(resource) ?? this.#addLine(resource);
-      line.yields = timer;
-    }
+    const timer = environment.startTimer(isLong ? LONG_YIELD : YIELD, end, false);
+    for (const line of lines) line.yields = timer;
   }
 
   #endYield(resources: readonly string[], yields: TimerHandle): void {

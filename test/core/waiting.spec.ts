@@ -676,6 +676,37 @@ describe('the turn of other processes', () => {
     expect([whileTheyGo, isReady(late)]).toEqual([false, true]);
   });
 
+  describe('after half a second in which they were told in vain', () => {
+    /** They are told every 50 ms, `times` times; gives who is next in this process then. */
+    const tellOthers = async (times: number) => {
+      const scene = setUp();
+      const next = scene.enter('r');
+      for (let time = 0; time < times; time += 1) {
+        await scene.environment.advance(50);
+        scene.waitingRoom.settle(['r'], 1);
+      }
+      return { ...scene, next };
+    };
+
+    it('is long enough for who is far away', async () => {
+      const { environment, isReady, next } = await tellOthers(11);
+
+      await environment.advance(99);
+      const whileTheyGo = isReady(next);
+      await environment.advance(2);
+
+      expect([whileTheyGo, isReady(next)]).toEqual([false, true]);
+    });
+
+    it('is short before, and after that', async () => {
+      const [before, after] = [await tellOthers(10), await tellOthers(12)];
+
+      for (const { environment } of [before, after]) await environment.advance(6);
+
+      expect([before, after].map(({ isReady, next }) => isReady(next))).toEqual([true, true]);
+    });
+  });
+
   it('on 3,000 resources ends without stopping the process for hundreds of ms', async () => {
     const { environment, waitingRoom, enter, hold, isReady, watch } = setUp();
     const untilReady = async (waiter: Waiter): Promise<void> => {
