@@ -7,6 +7,7 @@ import type { Command, Redis } from 'ioredis';
 
 import { inMicrotask } from '../core/environment.js';
 import type { FailedAnswer } from '../core/lock-node.js';
+import { TransientMap } from '../core/transient-map.js';
 import type { Milliseconds } from '../core/units.js';
 import type { EncodedCommand } from './redis-command.js';
 import { lostOutcome, outcomeOfError, unsentOutcome } from './redis-outcomes.js';
@@ -46,8 +47,8 @@ export class RedisConnection {
   readonly #Command: typeof Command;
   readonly #clock: () => Milliseconds;
   readonly #listener: ConnectionListener;
-  // In the order of writing, which is the order of the answers.
-  readonly #unanswered: Unanswered[] = [];
+  // In the order of writing. Of an array each answer, which is mostly the first's, would move all.
+  readonly #unanswered = new TransientMap<Unanswered, null>();
   #owed = 0;
   #lastError: FailedAnswer | null = null;
   #isReady = false;
@@ -69,12 +70,13 @@ export class RedisConnection {
 
   /** When the oldest unanswered command was written; null when there is none. */
   get silentSince(): Milliseconds | null {
-    return this.#unanswered[0]?.sentAt ?? null;
+    for (const { sentAt } of this.#unanswered.keys()) return sentAt;
+    return null;
   }
 
   /** How many commands are unanswered. */
   get backlog(): number {
-    return this.#unanswered.length;
+    return this.#unanswered.size;
   }
 
   /** How many arguments they have, all together: what they cost in memory goes by that. */
@@ -89,7 +91,7 @@ export class RedisConnection {
       inMicrotask(() => written.answer(unsentOutcome('connection closed'), null));
       return;
     }
-    this.#unanswered.push(written);
+    this.#unanswered.set(written, null);
     this.#owed += argumentCount;
     const command = new this.#Command(name, [], { replyEncoding: 'utf8' }, (error, reply) =>
       this.#onReply(written, error, reply),
@@ -103,15 +105,15 @@ export class RedisConnection {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
     endClient(this.#client);
-    const unanswered = this.#unanswered.splice(0);
+    const unanswered = [...this.#unanswered.keys()];
+    for (const written of unanswered) this.#unanswered.delete(written);
     // First: whoever is answered below must not take this connection for one that works again.
     this.#listener.ended(reason);
     for (const written of unanswered) written.answer(lostOutcome(reason.message), null);
   }
 
   #onReply(written: Unanswered, error: Error | null | undefined, reply: unknown): void {
-    const place = this.#unanswered.indexOf(written);
-    if (place < 0) return;
+    if (!this.#unanswered.has(written)) return;
     if (error && !isReply(error)) {
       // No answer but a client that cannot ask: it has ended, or soon will have. Of a stream that
       // the server ended ioredis says what could be read as advice on options.
@@ -119,7 +121,7 @@ export class RedisConnection {
       this.#onEnd(writable ? failureOf(error) : lostOutcome('connection closed'));
       return;
     }
-    this.#unanswered.splice(place, 1);
+    this.#unanswered.delete(written);
     this.#owed -= written.argumentCount;
     if (error) written.answer(failureOf(error), null);
     else written.answer(null, reply ?? null);

@@ -42,6 +42,20 @@ describe('a command', () => {
     expect(await reply).toEqual([...words, '5']);
   });
 
+  it('costs no more with 100,000 unanswered before it', async () => {
+    const connection = await connectionOver(connect());
+    const ping = encodeCommand('ping');
+    const startedAt = performance.now();
+
+    const replies = Array.from({ length: 100_000 }, () => ask(connection, ping)[0]);
+    const backlog = connection.backlog;
+    await Promise.all(replies);
+
+    expect(backlog).toBe(100_000);
+    expect([connection.backlog, connection.silentSince]).toEqual([0, null]);
+    expect(performance.now() - startedAt).toBeLessThan(5_000);
+  });
+
   it('is one of its client’s own copy of ioredis', async () => {
     jest.resetModules();
     const copy = createRequire(import.meta.url)('ioredis') as typeof Ioredis;
