@@ -190,6 +190,24 @@ describe('the lock lab', () => {
     );
   });
 
+  it('holds nothing by hand any more when that lock is lost, extended by the watchdog or not', async () => {
+    await lab.page.locator('.try input[name=resource]').fill('lost');
+    await lab.click('Acquire');
+    await lab.page.locator('.try input[name=watchdog]').check();
+    await lab.click('Extend');
+    await lab.see('you hold lost');
+    // As it was acquired: the switch is for the next one.
+    await lab.see('you hold nothing');
+    await lab.click('Acquire');
+    await lab.see('you hold lost');
+
+    await lab.click('Freeze three nodes');
+
+    await lab.see('you hold nothing');
+    await lab.click('Heal all');
+    await lab.see('5 of 5 vote');
+  });
+
   it('filters the log by kind and by text', async () => {
     const lines = lab.page.locator('.lines li p');
     await lab.sell({ ...SALE, isLocked: true });
@@ -256,12 +274,16 @@ describe('the lock lab', () => {
 
   it('finds its server again after a restart', async () => {
     const port = Number(new URL(server.url).port);
+    await lab.page.locator('.try input[name=watchdog]').check();
+    await lab.click('Acquire');
+    await lab.see('you hold demo');
     await server.kill();
     await lab.see('no connection, trying again');
 
     server = await startLab(folder, port);
 
     await lab.see('● live');
+    await lab.see('you hold nothing');
     // The browser has told of what it could not reach.
     lab.errors.length = 0;
   });

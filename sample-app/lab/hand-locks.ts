@@ -1,6 +1,10 @@
 import { Injectable, NotFoundException, type OnModuleDestroy } from '@nestjs/common';
 import { minutes, RedlockService, type Lock, type Milliseconds } from 'nestjs-locked';
 
+import { now } from './clock.js';
+import { Feed } from './feed.js';
+import { on } from './lock-events.js';
+
 /** What a client is told of a lock that is held for it here. */
 export interface HandLock {
   readonly resource: string;
@@ -22,14 +26,21 @@ export interface HandRequest {
 @Injectable()
 export class HandLocks implements OnModuleDestroy {
   readonly #locks = new Map<string, Lock>();
+  readonly #endListening: readonly (() => void)[];
 
-  constructor(private readonly redlock: RedlockService) {}
+  constructor(
+    private readonly redlock: RedlockService,
+    private readonly feed: Feed,
+  ) {
+    this.#endListening = [on('extend', () => this.#tell()), on('lost', () => this.#tell())];
+  }
 
   /** @throws LockTakenError, NoQuorumError, LockExpiredError */
   async acquire(resource: string, { ttl, ...options }: HandRequest): Promise<HandLock> {
     this.#forgetLost();
     const lock = await this.redlock.acquire(resource, ttl, { ...options, maxHold: minutes(2) });
     this.#locks.set(lock.ownerId, lock);
+    this.#tell();
     return describe(lock);
   }
 
@@ -44,10 +55,12 @@ export class HandLocks implements OnModuleDestroy {
   async release(ownerId: string): Promise<void> {
     const lock = this.#find(ownerId);
     this.#locks.delete(ownerId);
+    this.#tell();
     await lock.release();
   }
 
   async onModuleDestroy(): Promise<void> {
+    for (const end of this.#endListening) end();
     await Promise.all([...this.#locks.values()].map((lock) => lock.release()));
   }
 
@@ -55,6 +68,13 @@ export class HandLocks implements OnModuleDestroy {
     const lock = this.#locks.get(ownerId);
     if (lock !== undefined) return lock;
     throw new NotFoundException(`No lock of owner ${ownerId} is held here: acquire one first.`);
+  }
+
+  /** What the pages show is what is held here, whoever extended or lost it. */
+  #tell(): void {
+    const held = [...this.#locks.values()].filter(({ isValid }) => isValid);
+    const hands = held.map(({ ownerId, remaining }) => ({ ownerId, remaining, at: now() }));
+    this.feed.update({ hands });
   }
 
   // None lives longer than its ttl or two minutes, so there are never many.

@@ -61,6 +61,7 @@ export class LabModule implements OnApplicationBootstrap, OnApplicationShutdown 
       },
       sale: this.sale.state,
       job: this.job.state,
+      hands: [],
       nodes,
       resources: [],
     });

@@ -12,6 +12,8 @@ export interface Snapshot {
   readonly setting: Setting;
   readonly sale: SaleState;
   readonly job: JobState;
+  /** The locks by hand that are held. */
+  readonly hands: readonly HeldByHand[];
   readonly nodes: readonly NodeState[];
   readonly resources: readonly WatchedResource[];
   readonly visits: readonly Visit[];
@@ -114,6 +116,13 @@ export interface WatchedResource {
     readonly owner: string | null;
     readonly remaining: Milliseconds;
   }[];
+}
+
+/** A lock by hand: valid for `remaining` ms from `at`. */
+export interface HeldByHand {
+  readonly ownerId: string;
+  readonly remaining: Milliseconds;
+  readonly at: Instant;
 }
 
 export interface JobState {

@@ -6,6 +6,7 @@ import { LogBook } from '../lab/log-book.js';
 import { Recent } from '../lab/recent.js';
 import type {
   Changes,
+  HeldByHand,
   Instant,
   JobState,
   LogLine,
@@ -22,6 +23,7 @@ export const connection = signal<'connecting' | 'open' | 'lost'>('connecting');
 export const setting = signal<Setting | null>(null);
 export const sale = signal<SaleState | null>(null);
 export const job = signal<JobState | null>(null);
+export const hands = signal<readonly HeldByHand[]>([]);
 export const nodes = signal<readonly NodeState[]>([]);
 export const resources = signal<readonly WatchedResource[]>([]);
 export const log = signal<readonly LogLine[]>([]);
@@ -64,6 +66,7 @@ export function takeChanges(changes: Changes): void {
   offset = Math.max(offset, changes.now - performance.now());
   if (changes.sale !== undefined) sale.value = changes.sale;
   if (changes.job !== undefined) job.value = changes.job;
+  if (changes.hands !== undefined) hands.value = changes.hands;
   if (changes.nodes !== undefined) nodes.value = changes.nodes;
   if (changes.resources !== undefined) resources.value = changes.resources;
   if (changes.visits !== undefined) {

@@ -3,7 +3,7 @@ import { signal } from '@preact/signals';
 import { Bar } from './bar.js';
 import { NumberField, Switch } from './form-fields.js';
 import { readAnswer, type Answer, type Call } from './http-call.js';
-import { clock, serverNow, setting } from './lab-state.js';
+import { clock, hands, leftOf, setting } from './lab-state.js';
 import type { HandLock } from '../lab/hand-locks.js';
 
 const resource = signal('demo');
@@ -11,13 +11,14 @@ const ttl = signal(5_000);
 const wait = signal(0);
 const watchdog = signal(false);
 const answer = signal<Answer | null>(null);
-/** The lock that was acquired last, and until when it is valid. */
-const lock = signal<(HandLock & { readonly until: number }) | null>(null);
+/** The lock that was acquired last. */
+const lock = signal<HandLock | null>(null);
 const isCopied = signal(false);
 
 /** Locks by hand, with the answers as a client gets them. */
 export function TryPanel() {
-  const remaining = lock.value === null ? 0 : Math.max(0, lock.value.until - clock.value);
+  const held = hands.value.find(({ ownerId }) => ownerId === lock.value?.ownerId);
+  const remaining = held === undefined ? 0 : leftOf(held.remaining, held.at, clock.value);
   return (
     <section class="panel try" aria-labelledby="try-title">
       <header class="panel-head">
@@ -156,10 +157,7 @@ async function ask(call: Call): Promise<Answer> {
 }
 
 function keep({ isGood, body }: Answer): void {
-  if (!isGood) return;
-  const held = JSON.parse(body) as HandLock;
-  const isExtended = watchdog.value;
-  lock.value = { ...held, until: serverNow() + (isExtended ? 120_000 : held.remaining) };
+  if (isGood) lock.value = JSON.parse(body) as HandLock;
 }
 
 async function copy(text: string): Promise<void> {
