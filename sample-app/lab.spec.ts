@@ -279,6 +279,9 @@ describe('the lock lab', () => {
     await lab.see('you hold demo');
     await server.kill();
     await lab.see('no connection, trying again');
+    await lab.see('What is to be seen is how it was');
+    await lab.page.setViewportSize({ width: 360, height: 640 });
+    expect(await lab.isWiderThanScreen()).toBe(false);
 
     server = await startLab(folder, port);
 

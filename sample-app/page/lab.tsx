@@ -75,6 +75,9 @@ function Notice() {
 }
 
 function noticeNow(): string {
+  if (connection.value === 'lost') {
+    return 'The server cannot be reached. What is to be seen is how it was.';
+  }
   if (setting.value === null) return '';
   const { noSaleReason, quorum } = setting.value;
   if (noSaleReason !== '') return noSaleReason;
