@@ -208,6 +208,13 @@ describe('the lock lab', () => {
     await lab.see('5 of 5 vote');
   });
 
+  it('ends a sale that is stopped while its replicas start', async () => {
+    await lab.sell({ ...ENDLESS, replicas: 4, isLocked: true });
+    await lab.click('Stop');
+
+    await lab.see('Nothing sold yet');
+  });
+
   it('filters the log by kind and by text', async () => {
     const lines = lab.page.locator('.lines li p');
     await lab.sell({ ...SALE, isLocked: true });

@@ -56,6 +56,10 @@ export class Sale implements OnModuleDestroy {
       this.#become({ phase: 'failed', message: String(error) });
       return this.#state;
     }
+    if (this.#state.phase === 'stopping') {
+      this.#become({ phase: 'idle' });
+      return this.#state;
+    }
     this.feed.log(logLine('action', 'app', describe(settings)));
     this.#become({ phase: 'running', startedAt: now() });
     void this.#run();
@@ -72,9 +76,9 @@ export class Sale implements OnModuleDestroy {
     return this.#state;
   }
 
-  /** Lets no more buyers in. */
+  /** Lets no more buyers in, or none where the replicas are still starting. */
   stop(): SaleState {
-    if (this.#isOpen()) this.#become({ phase: 'stopping' });
+    if (this.#isOpen() || this.#state.phase === 'starting') this.#become({ phase: 'stopping' });
     return this.#state;
   }
 
