@@ -55,7 +55,7 @@ type CheckArguments<Callback, Target extends AnyMethod> = [Callback] extends [An
   ? Unless<
       [Callback] extends [(...args: Parameters<Target>) => unknown] ? true : false,
       Target,
-      'the parameters of this function are not those of the @Locked method'
+      'the parameters of this function have no types, or not those of the @Locked method'
     >
   : unknown;
 type CheckTaken<Taken, Target extends AnyMethod> = [Taken] extends [AnyMethod]

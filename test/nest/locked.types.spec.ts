@@ -166,6 +166,12 @@ class AcceptedOfAnyEntity<Entity extends { readonly id: string }> {
   }
 }
 
+// Its parameter looks like the method's own, so the compiler's words have to say what is missing.
+const untyped = Locked((id) => id);
+type Refusal = Parameters<typeof untyped<(id: string) => Promise<void>>>[2]['nestjs-locked'];
+const refusal: Refusal =
+  'the parameters of this function have no types, or not those of the @Locked method';
+
 function define(): unknown {
   // A declaration: on a class that is an expression the compiler refuses any decorator.
   class Refused {
@@ -256,8 +262,8 @@ function define(): unknown {
 
 describe('the types of @Locked', () => {
   it('accept what fits and refuse what does not, as tsc says', () => {
-    const kinds = [typeof Accepted, typeof AcceptedOfAnyEntity, typeof define];
+    const kinds = [typeof Accepted, typeof AcceptedOfAnyEntity, typeof define, typeof refusal];
 
-    expect(kinds).toEqual(['function', 'function', 'function']);
+    expect(kinds).toEqual(['function', 'function', 'function', 'string']);
   });
 });
