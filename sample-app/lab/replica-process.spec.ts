@@ -40,6 +40,19 @@ describe('ReplicaProcess', () => {
     while ((await lockConnections(client)) > 0);
   });
 
+  it('ends when it is told to while it still starts', async () => {
+    const parent = startParent(`
+      const replica = new ReplicaProcess({ ...options, onNews: () => undefined });
+      const readiness = replica.whenReady().catch((error) => error.message);
+      await replica.end();
+      console.log(await readiness);
+    `);
+
+    const [told] = (await once(parent.stdout, 'data')) as [Buffer];
+
+    expect(String(told)).toBe('replica 1 has ended\n');
+  });
+
   it('that is killed serves nobody any more, and its visitors have left', async () => {
     await client.hset('sample-app-store:values', 'sale', 10);
     const parent = startParent(`

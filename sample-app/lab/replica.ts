@@ -25,6 +25,8 @@ const {
 
 // However the application ends, it closes this channel: nothing is left to do then.
 process.once('disconnect', () => process.exit());
+// Or has closed it while this file was loaded, and nobody heard of it.
+if (!process.connected) process.exit();
 const tell = (message: ReplicaMessage): void => {
   if (process.connected) process.send?.(message);
 };
