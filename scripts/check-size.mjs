@@ -9,11 +9,11 @@ import { root } from './command.mjs';
 
 /** In bytes, little above what each is now: growth is to be a decision. */
 const LIMITS = {
-  "* from './index.js'": 37_400,
-  "{ Locked } from './index.js'": 6_370,
+  "* from './index.js'": 38_300,
+  "{ Locked } from './index.js'": 6_650,
   "{ MemoryNode } from './index.js'": 1_500,
   "* from './terminus.js'": 2_000,
-  "* from './opentelemetry.js'": 4_000,
+  "* from './opentelemetry.js'": 4_150,
   "* from './testing.js'": 3_000,
 };
 

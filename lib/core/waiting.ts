@@ -187,9 +187,11 @@ export class WaitingRoom {
     const { environment } = this.#ensemble;
     const now = environment.now();
     const lines = resources.map((resource) => this.#lines.get(resource) ?? this.#addLine(resource));
-    const isLong = lines.filter((line) => line.arePassedOver(now)).length > 0;
+    // Of each, for each counts by itself.
+    const passedOver = lines.filter((line) => line.arePassedOver(now));
+    const delay = passedOver.length > 0 ? LONG_YIELD : YIELD;
     const end = (): void => this.#endYield(resources, timer);
-    const timer = environment.startTimer(isLong ? LONG_YIELD : YIELD, end, false);
+    const timer = environment.startTimer(delay, end, false);
     for (const line of lines) line.yields = timer;
   }
 
