@@ -342,6 +342,7 @@ describe('a @Locked method of every kind of instance', () => {
     ['without using', {}],
     ['whose using gives nothing', { using: () => undefined }],
     ['whose using gives a mock of everything', { using: () => mockOfEverything }],
+    ['of everything', mockOfEverything],
   ])('says what to do where a test gives it a mock %s', async (_name, mock) => {
     const module = await Test.createTestingModule({ providers: [Transient] })
       .useMocker(() => mock)

@@ -45,15 +45,17 @@ describe('a command', () => {
   it('costs no more with 100,000 unanswered before it', async () => {
     const connection = await connectionOver(connect());
     const ping = encodeCommand('ping');
-    const startedAt = performance.now();
+    const before = process.cpuUsage();
 
     const replies = Array.from({ length: 100_000 }, () => ask(connection, ping)[0]);
     const backlog = connection.backlog;
     await Promise.all(replies);
+    // Of this process: the time that passes is that of others, too.
+    const { user } = process.cpuUsage(before);
 
     expect(backlog).toBe(100_000);
     expect([connection.backlog, connection.silentSince]).toEqual([0, null]);
-    expect(performance.now() - startedAt).toBeLessThan(5_000);
+    expect(user / 1_000).toBeLessThan(5_000);
   });
 
   it('is one of its client’s own copy of ioredis', async () => {
