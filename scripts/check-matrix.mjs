@@ -35,13 +35,13 @@ const TEST_RUNS = [
 // Further packages that these tests need, of the Nest that the repository does not use.
 const OWN_TESTS = { nest: 11, ioredis: 6 };
 const OWN_TEST_PACKAGES = [
-  ...['testing', 'platform-express', 'platform-fastify', 'platform-socket.io'],
+  ...['testing', 'platform-express', 'platform-fastify', 'platform-socket.io', 'platform-ws'],
   ...['microservices', 'websockets', 'bullmq', 'cqrs'],
 ]
   .map((name) => `@nestjs/${name}@11`)
   .concat('@nestjs/schedule@6', '@nestjs/event-emitter@3', '@nestjs/graphql@13')
   .concat('@nestjs/apollo@13', '@apollo/server@5', '@as-integrations/express5@1', 'graphql@16')
-  .concat('bullmq@5', 'socket.io-client@4');
+  .concat('bullmq@5', 'socket.io-client@4', 'ws@8', '@types/ws@8');
 
 // It infers in another way than the newest, and its libraries declare generators otherwise.
 const OLDEST_TYPESCRIPT = '5.0';
