@@ -190,6 +190,7 @@ export class FaultyNode implements LockNode {
     this.#faults.clear();
     this.#latency = {};
     this.#hanging = null;
+    // What has come farthest was asked first.
     this.#answers.hasten();
     for (const serve of waiting) serve();
     this.#requests.hasten();

@@ -1133,6 +1133,9 @@ describe('a @Locked endpoint that is an async generator', () => {
       .setLogger(new Log())
       .compile();
 
+  const whenFree = (redlock: RedlockService): Promise<void> =>
+    eventually(async () => (await redlock.inspect('rows')).state === 'free', 2_000);
+
   it('releases when nobody takes a step, as its response has failed', async () => {
     const failing: NestInterceptor = {
       intercept: (_context, next) => next.handle().pipe(mergeMap(() => throwError(() => 'failed'))),
@@ -1152,8 +1155,7 @@ describe('a @Locked endpoint that is an async generator', () => {
 
     await rejection(firstValueFrom(client.send('rows', {})));
 
-    const redlock = service.get(RedlockService);
-    await eventually(async () => (await redlock.inspect('rows')).state === 'free', 2_000);
+    await whenFree(service.get(RedlockService));
   });
 
   it('releases when nobody takes a step, as microservices and gateways do not', async () => {
@@ -1176,14 +1178,12 @@ describe('a @Locked endpoint that is an async generator', () => {
     const { service, client, close } = await startTcpService(await build([Feed]));
     afterTest(close);
     const gateways = await startGateways(await build([], [Feed]));
-    const services = [service.get(RedlockService), gateways.redlock];
 
     await firstValueFrom(client.send('rows', {}));
     await gateways.ask('rows', {});
 
-    for (const redlock of services) {
-      await eventually(async () => (await redlock.inspect('rows')).state === 'free', 2_000);
-    }
+    await whenFree(service.get(RedlockService));
+    await whenFree(gateways.redlock);
   });
 
   it("gives nothing where its lock is taken and onTaken says 'skip'", async () => {

@@ -230,17 +230,20 @@ describe('FaultyNode', () => {
   it('serves one test after another, though fake timers begin at 0 each time', async () => {
     const node = new FaultyNode({ environment: fakeTimersEnvironment() });
     afterTest(async () => void jest.useRealTimers());
-    const answers: number[] = [];
+    const answers: string[] = [];
 
     for (const test of [1, 2]) {
       jest.useFakeTimers();
       await jest.advanceTimersByTimeAsync(60_000 / test);
-      node.inspect(worldOf(), 'r', () => answers.push(test));
-      await jest.advanceTimersByTimeAsync(0);
+      for (const latency of [0, 10]) {
+        node.delay(latency);
+        node.inspect(worldOf(), 'r', () => answers.push(`${test}: ${latency} ms`));
+        await jest.advanceTimersByTimeAsync(latency);
+      }
       jest.useRealTimers();
     }
 
-    expect(answers).toEqual([1, 2]);
+    expect(answers).toEqual(['1: 0 ms', '1: 10 ms', '2: 0 ms', '2: 10 ms']);
   });
 
   it.each(['lose', 'expireNow'] as const)(
