@@ -73,15 +73,18 @@ export function worldOf(options: RedlockOptions = {}): World {
 }
 
 let ownerCount = 0;
+let lastToken: Microseconds = 0;
 
 /** A request of an owner of its own for `r`, with a token of now. */
 export function requestFor(overrides: Partial<OwnerRequest> = {}): OwnerRequest {
   ownerCount += 1;
+  // Ahead of the clock where many come at once, and only until it has caught up.
+  lastToken = Math.max(tokenAt(Date.now(), 0), lastToken + TOKENS_PER_BLOCK);
   return {
     world: worldOf(),
     resources: ['r'],
     ownerId: `owner-${ownerCount}`,
-    token: tokenAt(Date.now(), ownerCount),
+    token: lastToken,
     ttl: 10_000,
     ...overrides,
   };

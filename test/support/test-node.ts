@@ -83,7 +83,7 @@ class Server implements LockNode {
   readonly name: string;
   onServed: (operation: NodeOperation) => void = () => undefined;
   isDeaf = false;
-  readonly #ears = new Set<Ear>();
+  readonly #ears = new Map<string, Set<Ear>>();
   readonly #environment: Environment;
   /** Past {@link onServed}. */
   memory: MemoryNode;
@@ -118,21 +118,22 @@ class Server implements LockNode {
   listen(world: World, resource: string, given: WakeListener): () => void {
     const listener = this.#unlessDeaf(given);
     const ear = { world, resource, listener, stop: () => undefined };
-    this.#ears.add(ear);
+    const ears = this.#ears.get(resource) ?? new Set();
+    this.#ears.set(resource, ears.add(ear));
     if (!this.isDeaf) this.#attach(ear);
     return () => {
-      this.#ears.delete(ear);
+      ears.delete(ear);
       ear.stop();
     };
   }
 
   earsFor(resource: string): Ear[] {
-    return [...this.#ears].filter((ear) => ear.resource === resource);
+    return [...(this.#ears.get(resource) ?? [])];
   }
 
   restart(): void {
     this.memory = this.#empty();
-    for (const ear of this.#ears) this.#attach(ear);
+    for (const ears of this.#ears.values()) for (const ear of ears) this.#attach(ear);
   }
 
   look(resource: string): Promise<{ ownerId: string | null; remaining: Milliseconds }> {
