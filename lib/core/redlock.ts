@@ -1,7 +1,7 @@
 // What the application calls: acquire, tryAcquire, using, inspect, status, close.
 import { Acquisition } from './acquisition.js';
 import { systemEnvironment } from './environment.js';
-import { LockTakenError } from './errors.js';
+import { LockTakenError, RedlockError } from './errors.js';
 import { inspectResource } from './inspection.js';
 import { silentObserver } from './observer.js';
 import { resolveAcquire, resolveOptions } from './options.js';
@@ -201,6 +201,10 @@ export class Redlock {
       return lock;
     } catch (error) {
       const { attempts } = acquisition;
+      // Made where the last answer came in; who asked is in the stack of here.
+      if (error instanceof RedlockError && error !== given.signal?.reason) {
+        Error.captureStackTrace(error, this.#acquire);
+      }
       this.#context.observer.refused(resources, error, acquisition.waited(), attempts);
       throw error;
     }

@@ -188,6 +188,26 @@ describe('using', () => {
     expect(body).not.toHaveBeenCalled();
   });
 
+  it('says in the stack of a refusal who asked', async () => {
+    const { redlock, otherProcess, rejection, until } = setScene();
+    await until(otherProcess().acquire('r', ttl));
+    const sellTicket = async (): Promise<void> => {
+      await redlock.using('r', { wait: 100 }, () => Promise.resolve());
+    };
+    const reserveSeat = async (): Promise<void> => {
+      await (await redlock.acquire('r', ttl, { wait: 0 })).release();
+    };
+
+    const stacks = [await rejection(sellTicket()), await rejection(reserveSeat())].map(
+      (error) => expectInstance(error, LockTakenError).stack,
+    );
+
+    expect(stacks).toEqual([
+      expect.stringMatching(/^LockTakenError: Could not lock "r"[^]* at (async )?sellTicket /),
+      expect.stringMatching(/^LockTakenError: Could not lock "r"[^]* at (async )?reserveSeat /),
+    ]);
+  });
+
   it('refuses options after the body, where they would say nothing', async () => {
     const { redlock, node, rejection } = setScene();
     const body = jest.fn();

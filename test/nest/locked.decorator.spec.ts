@@ -63,6 +63,27 @@ describe('a @Locked method', () => {
     expect(stock.insideMax).toBe(1);
   });
 
+  it('says in the stack of a refusal who called', async () => {
+    @Injectable()
+    class Stock {
+      @Locked('stock', { wait: 0 })
+      async sell(): Promise<void> {
+        await Promise.resolve();
+      }
+    }
+    const module = await startModule({ providers: [Stock] });
+    const lock = await module.get(RedlockService).acquire('stock');
+    const serveCustomer = async (): Promise<void> => {
+      await module.get(Stock).sell();
+    };
+
+    const error = await rejection(serveCustomer());
+
+    expect(error).toBeInstanceOf(LockTakenError);
+    expect((error as Error).stack).toMatch(/ at (async )?serveCustomer /);
+    await lock.release();
+  });
+
   it('excludes another application over the same nodes', async () => {
     const room = new Room();
     @Injectable()
