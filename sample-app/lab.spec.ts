@@ -190,6 +190,19 @@ describe('the lock lab', () => {
     );
   });
 
+  it('asks for a number that is missing, and keeps what can be copied', async () => {
+    await lab.page.locator('.try input[name=resource]').fill('numbers');
+    await lab.page.locator('.try input[name=ttl]').fill('');
+    await lab.click('Acquire');
+
+    await lab.see('you hold nothing');
+    await lab.page.locator('.try input[name=ttl]:invalid').fill('700');
+    await lab.click('Acquire');
+    await lab.see('you hold numbers');
+    await lab.click('Copy');
+    await lab.see('Copied');
+  });
+
   it('holds nothing by hand any more when that lock is lost, extended by the watchdog or not', async () => {
     await lab.page.locator('.try input[name=resource]').fill('lost');
     await lab.click('Acquire');

@@ -29,7 +29,8 @@ export function NumberField({
         required
         min={min}
         max={max}
-        value={value}
+        // A field that was emptied has no number.
+        value={Number.isNaN(value) ? '' : value}
         disabled={isDisabled}
         onInput={(event) => onChange(event.currentTarget.valueAsNumber)}
       />

@@ -17,8 +17,7 @@ export function Lab() {
         <div>
           <h1>Lock lab</h1>
           <p>
-            <code>@Locked</code> of nestjs-locked over {nodes.value.length || 'some'} Redis nodes,
-            live
+            <code>@Locked</code> of nestjs-locked over {nodeCount()}, live
           </p>
         </div>
         <Connection />
@@ -41,6 +40,11 @@ export function Lab() {
       <Notice />
     </>
   );
+}
+
+function nodeCount(): string {
+  const { length } = nodes.value;
+  return length === 1 ? '1 node' : `${length || 'some'} nodes`;
 }
 
 function Connection() {

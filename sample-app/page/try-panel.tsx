@@ -108,9 +108,12 @@ function AnswerView({ answer }: { readonly answer: Answer | null }) {
         <pre tabIndex={0} role="region" aria-label="The same with curl">
           {answer.curl}
         </pre>
-        <button type="button" onClick={() => copy(answer.curl)}>
-          {isCopied.value ? 'Copied' : 'Copy'}
-        </button>
+        {/* From another machine without TLS, browsers give no clipboard. */}
+        {isSecureContext && (
+          <button type="button" onClick={() => copy(answer.curl)}>
+            {isCopied.value ? 'Copied' : 'Copy'}
+          </button>
+        )}
       </div>
       <pre tabIndex={0} role="region" aria-label="The answer">
         <strong class={answer.isGood ? 'good' : 'bad'}>{answer.statusLine}</strong>

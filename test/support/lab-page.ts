@@ -64,7 +64,8 @@ export class LabPage {
     page.on('console', (message) => {
       // The browser's own remark on an answer such as 423, which the page shows on purpose.
       const isAnswer = message.location().url.includes('/lab/locks/');
-      if (message.type() === 'error' && !isAnswer) this.errors.push(message.text());
+      const isComplaint = ['error', 'warning'].includes(message.type());
+      if (isComplaint && !isAnswer) this.errors.push(message.text());
     });
   }
 
