@@ -240,6 +240,8 @@ export class Holding implements Extendable {
     const succession = this.#care?.onReleasing() ?? 'others';
     return new Promise((resolve) => {
       const onDone = (listeners: number): void => {
+        // Over before it is told of: who is told may release the lock in turn.
+        this.#releasing ??= Promise.resolve();
         this.#care?.onReleased(wasHeld, listeners);
         // As an attempt does: late answers are not to keep whose lock it was.
         this.#care = null;
@@ -258,8 +260,7 @@ export class Holding implements Extendable {
 
   // A late grant would keep others out until the ttl ends: nobody else knows of it.
   #undoLate(node: number, answer: AcquireAnswer | ExtendAnswer): void {
-    if (!mayHoldKeys(answer)) return;
-    undoAt(this.#ensemble, node, this.#releaseRequest(true));
+    if (mayHoldKeys(answer)) undoAt(this.#ensemble, node, this.#releaseRequest(true));
   }
 
   #releaseRequest(wakes: boolean): ReleaseRequest {

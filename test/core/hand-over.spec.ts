@@ -97,6 +97,18 @@ describe('a lock that is handed over', () => {
     expect(scene.observer.released.mock.calls).toEqual([[scene.first, expect.any(Number)]]);
   });
 
+  it("stays the next call's when the last holder releases it once more as it is told", async () => {
+    const scene = await setQueue();
+    scene.observer.released.mockImplementation((lock) => void lock.release());
+
+    await scene.first.release();
+    const lock = await scene.until(scene.next);
+    await scene.environment.advance(1);
+
+    expect(lock.isValid).toBe(true);
+    expect(await scene.owners()).toEqual([lock.ownerId, lock.ownerId, lock.ownerId]);
+  });
+
   it('is valid for no longer than the nodes keep it', async () => {
     const scene = await setQueue();
     await scene.environment.advance(40);
