@@ -100,6 +100,8 @@ export function holdWhileObserved(
   };
   onAbort(signal, drop);
   const observable = new Observable((subscriber) => {
+    // From now on who leaves last ends it. A response may have one of these for each try.
+    signal.removeEventListener('abort', drop);
     const onLost = (): void => subscriber.error(signal.reason);
     let isLeaving = false;
     const leave = (end: () => Promise<void>): Promise<void> => {

@@ -3,6 +3,7 @@
 // how long the lock lasts.
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { getEventListeners } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -643,6 +644,7 @@ describe('a @Locked endpoint', () => {
   let changes = 0;
   let namings = 0;
   let answersFromCache = 0;
+  const listeners: number[] = [];
 
   @Controller()
   class Endpoints {
@@ -720,6 +722,17 @@ describe('a @Locked endpoint', () => {
     @Locked('endpoint')
     retriedObservable(): Observable<string> {
       return defer(() => this.flaky());
+    }
+
+    @Get('retried/listening')
+    @UseInterceptors(Retrying)
+    @Locked('endpoint')
+    retriedListening(): Observable<string> {
+      const { signal } = currentLock() ?? {};
+      return defer(() => {
+        if (signal) listeners.push(getEventListeners(signal, 'abort').length);
+        return this.flaky();
+      });
     }
 
     @Get('changing')
@@ -979,6 +992,15 @@ describe('a @Locked endpoint', () => {
       expect(await isFree()).toBe(true);
     },
   );
+
+  it('gathers no listeners on the lock with the tries of an Observable', async () => {
+    const { url } = await start();
+
+    await get(url, '/retried/listening');
+
+    const [first] = listeners;
+    expect(listeners).toEqual([first, first, first]);
+  });
 
   it('locks anew when a retried handler gets other arguments', async () => {
     const { url, redlock } = await start();
