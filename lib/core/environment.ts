@@ -16,7 +16,10 @@ export interface Environment {
    */
   now(): Milliseconds;
 
-  /** Wall-clock time since 1970, in ms. May step; it only ever proposes fencing tokens. */
+  /**
+   * Wall-clock time since 1970, in ms. May step: it proposes fencing tokens, and ends a lock early
+   * where it runs ahead of {@link now} by more than a second, as when the machine slept.
+   */
   wallClock(): Milliseconds;
 
   /**

@@ -35,7 +35,7 @@ export class Extender {
 
   /**
    * Asks every node that owes no answer, if there is one. Calls back once: when a quorum was
-   * renewed, or can no longer be by this round.
+   * renewed; else when all that were asked have answered, or the lock has ended.
    */
   startRound(ttl: Milliseconds, onSettled: (isRenewed: boolean) => void): void {
     const askable = this.#askable();

@@ -16,7 +16,7 @@ export class ExtensionRound {
     this.#quorum = quorum;
   }
 
-  /** Calls back once, when a quorum was renewed or can no longer be. */
+  /** Calls back once: when a quorum was renewed; else when no answer is owed or wanted any more. */
   onSettled(listener: (isRenewed: boolean) => void): void {
     this.#listeners.push(listener);
   }

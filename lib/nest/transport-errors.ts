@@ -1,4 +1,4 @@
-// Turns lock errors into what each transport understands. Errors of other kinds pass untouched.
+// Turns lock errors into what each transport understands.
 //
 // What goes to the client is a code, a fixed sentence and when to try again: resource names and
 // votes tell of other users and of the infrastructure. They stay on the `cause`.
@@ -10,7 +10,7 @@ import {
 } from '@nestjs/common';
 
 import { checkNames, checkObject } from '../core/option-checks.js';
-import { LockTakenError, RedlockError, type RedlockErrorCode } from '../core/errors.js';
+import { LockTakenError, type RedlockError, type RedlockErrorCode } from '../core/errors.js';
 
 /** HTTP statuses of lock errors, each from 400 to 599. */
 export interface RedlockHttpStatus {
@@ -55,16 +55,15 @@ interface Notice {
 
 /**
  * The error to answer with: the transport's own with the original as its `cause`, or the original
- * where it is none of a lock, or has no counterpart. A LockReentryError is a mistake in the
- * program: Nest logs it and answers as to any other, over HTTP with a 500.
+ * where it has no counterpart. A LockReentryError is a mistake in the program: Nest logs it and
+ * answers as to any other, over HTTP with a 500.
  */
 export async function toTransportError(
-  error: unknown,
+  error: RedlockError,
   context: ExecutionContext,
   httpStatus: ResolvedHttpStatus,
   httpServer: HttpServer | undefined,
 ): Promise<unknown> {
-  if (!(error instanceof RedlockError)) return error;
   const notice = noticeOf(error, httpStatus);
   const transport = context.getType<string>();
   if (notice === null) {

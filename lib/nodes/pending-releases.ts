@@ -96,7 +96,7 @@ export class PendingReleases<Connection> {
     return isNoted && sentOn === null && expiresAt > this.environment.now();
   }
 
-  /** Called with each call of a node, this keeps the list short without a timer. */
+  /** Called with each release that is noted, this keeps the list short without a timer. */
   forgetExpired(now = this.environment.now()): void {
     if (now < this.#nextSweepAt) return;
     // Looks at all, for each has its own ttl, but not at every call.

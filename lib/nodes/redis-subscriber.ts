@@ -136,10 +136,6 @@ export class RedisSubscriber {
 
   #replace(): void {
     this.#disconnect();
-    this.#connectLater();
-  }
-
-  #connectLater(): void {
     // Also when nobody listens just now: who does next has to wait no less.
     const connect = (): void => {
       this.#retryTimer = null;
