@@ -64,7 +64,11 @@ class Play {
       acquired: react,
       refused: react,
       extended: react,
-      released: react,
+      // Also what this tells of.
+      released: (lock) => {
+        if (this.#doReact && this.#isLikely(0.2)) void lock.release();
+        react();
+      },
       lost: react,
       roundDecided: react,
       nodeChanged: react,
@@ -82,6 +86,7 @@ class Play {
       const asked = node.count('acquire') - before;
       if (asked > FRENZY) this.#find(`${asked} acquisitions of one node in step ${step}`);
       this.#compareHolders();
+      await this.#findForgotten();
       this.#findSlow();
     }
     await this.#end();
@@ -133,18 +138,20 @@ class Play {
   }
 
   async #useLock(open: OpenCall): Promise<void> {
-    const redlock = this.#oneOf(this.#processes);
-    const wanted = RESOURCES.filter(() => this.#isLikely(0.5));
+    // What calls of one process want for the same time is handed over.
+    const isAlike = this.#isLikely(0.5);
+    const redlock = this.#oneOf(isAlike ? this.#processes.slice(0, 1) : this.#processes);
+    const wanted = RESOURCES.filter((name) => (isAlike ? name === 'a' : this.#isLikely(0.5)));
     const resources = wanted.length > 0 ? wanted : RESOURCES;
     // Doubled and in another order.
     if (this.#isLikely(0.2)) wanted.push(...[...wanted].reverse());
     const wait = this.#oneOf([0, 30, 200, 1_000]);
-    const ttl = 100 + this.#upTo(400);
-    const duration = this.#upTo(this.#isLikely(0.2) ? 800 : 60);
+    const ttl = isAlike ? 300 : 100 + this.#upTo(400);
+    const duration = this.#upTo(this.#isLikely(0.2) ? 800 : isAlike ? 12 : 60);
     const { signal } = open.controller;
     const options = { wait, signal, watchdog: this.#isLikely(0.5), maxHold: 3_000 };
     const tokens = new Map(this.#tokens);
-    if (this.#isLikely(0.5)) {
+    if (this.#isLikely(isAlike ? 0.1 : 0.5)) {
       const lock = await redlock.acquire(resources, ttl, options);
       this.#got(lock, open, tokens);
       await this.#sleep(duration);
@@ -233,6 +240,19 @@ class Play {
         const other = holders.get(resource);
         if (other !== undefined) this.#find(`${resource}: ${other.ownerId} and ${lock.ownerId}`);
         holders.set(resource, lock);
+      }
+    }
+  }
+
+  // Nodes forget nothing here: what is valid is on a quorum of them.
+  async #findForgotten(): Promise<void> {
+    const { nodes, owners } = this.#scene;
+    for (const resource of RESOURCES) {
+      const known = await owners(resource);
+      for (const { ownerId, isValid, resources } of this.#locks) {
+        if (!isValid || !resources.includes(resource)) continue;
+        const count = known.filter((owner) => owner === ownerId).length;
+        if (count <= nodes.length / 2) this.#find(`${count} nodes know ${resource} of ${ownerId}`);
       }
     }
   }
