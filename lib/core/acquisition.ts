@@ -31,7 +31,7 @@ const STALE_RETRIES_MAX = 3;
 
 /** One call for a lock. */
 export class Acquisition {
-  readonly resources: readonly string[];
+  readonly #resources: readonly string[];
   readonly #context: AcquisitionContext;
   readonly #options: ResolvedAcquire;
   readonly #startedAt: Milliseconds;
@@ -47,7 +47,7 @@ export class Acquisition {
     options: ResolvedAcquire,
     hasBody: boolean,
   ) {
-    this.resources = resources;
+    this.#resources = resources;
     this.#context = context;
     this.#options = options;
     this.#startedAt = context.environment.now();
@@ -106,7 +106,7 @@ export class Acquisition {
       if (patience === 0) {
         // Passes nobody over: one attempt, so that the error tells what the nodes say.
         if (waitingRoom.isNext(this.waiter)) return;
-        throw queuedError(this.resources, this.waited());
+        throw queuedError(this.#resources, this.waited());
       }
       await this.waiter.pause(patience);
     }
@@ -203,7 +203,7 @@ export class Acquisition {
     const isFollowed = waitingRoom.startAttempt(this.waiter);
     const request = {
       world: options.world,
-      resources: this.resources,
+      resources: this.#resources,
       ownerId: this.#context.nextOwnerId(),
       token: options.world.fencing ? tokens.propose(low, isFollowed) : 0,
       ttl: this.#options.ttl,
@@ -233,7 +233,7 @@ export class Acquisition {
 
   #refusal(result: FailedAttempt): RedlockError {
     return refusalError(this.#context, {
-      resources: this.resources,
+      resources: this.#resources,
       verdict: result.verdict,
       answers: result.answers,
       attempts: this.#attempts,

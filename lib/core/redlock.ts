@@ -59,7 +59,7 @@ export class Redlock {
       throw new RangeError('Expected nodes to be distinct, got the same node twice');
     }
     const environment = ports.environment ?? systemEnvironment;
-    const process = environment.randomId();
+    const processId = environment.randomId();
     let owners = 0;
     this.options = resolveOptions(options, nodes.length);
     const ensemble = {
@@ -73,7 +73,7 @@ export class Redlock {
       ...ensemble,
       tokens: new TokenSource(ensemble),
       waitingRoom: new WaitingRoom(ensemble),
-      nextOwnerId: () => `${process}:${(owners += 1).toString(36)}`,
+      nextOwnerId: () => `${processId}:${(owners += 1).toString(36)}`,
     };
     this.#custody = new Custody(this.#context);
   }
