@@ -6,7 +6,8 @@ export interface NodeVote {
   /** The node's name: scheme, host, port and database, without credentials. */
   readonly node: string;
   /**
-   * `none`: this node had not answered yet when the round was decided, or its time was over.
+   * `none`: this node had not been asked, or had not answered, when the round was decided, or its
+   * time was over.
    * `revoked`: an extension found that the node had lost a key, or that it was another's.
    */
   readonly vote: Vote | 'revoked' | 'none';
