@@ -20,13 +20,13 @@ export const catalogue = {
   ours: {
     label: 'nestjs-locked',
     kind: 'ours',
-    note: 'default: fencing on',
+    note: 'the defaults, but for the quarantine, which is off: the servers are new',
     load: async () => (await import('./ours.js')).connectOurs({}),
   },
   'ours-unfenced': {
     label: 'nestjs-locked, fencing: false',
     kind: 'ours',
-    note: 'fencing: false',
+    note: 'the same, fencing: false',
     load: async () => (await import('./ours.js')).connectOurs({ fencing: false }),
   },
   'ours-quarantine': {
