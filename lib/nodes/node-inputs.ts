@@ -194,7 +194,10 @@ function checkFit(nodeCount: number, own: readonly RedisNode[], peers: NodePeers
   if (peers.duplicates.size > 0) throw new RangeError(reasons);
   const quorum = majorityOf(nodeCount);
   if (nodeCount - refused.length < quorum) {
-    throw new Error(`There can be no quorum of ${quorum} of ${nodeCount} nodes. ${reasons}`);
+    throw new Error(
+      `There can be no quorum of ${quorum} of ${nodeCount} nodes: mend or replace those that are ` +
+        `refused (docs/ERRORS.md#no-quorum of nestjs-locked). ${reasons}`,
+    );
   }
 }
 

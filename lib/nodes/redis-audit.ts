@@ -117,13 +117,20 @@ export function judge(
   world: World,
 ): Verdict {
   const twin = peers.admit(node.name, facts.runId, clock);
-  if (twin !== null) return refuse(`It is the same server as ${twin}: one server is one node.`);
+  if (twin !== null) {
+    return refuse(`It is the same server as ${twin}: one server is one node. Name another server.`);
+  }
   if (facts.role === undefined) return { refusal: null, findings: [INFO_DENIED] };
-  if (facts.role !== 'master') return refuse(`It is a ${facts.role}, and a node is a master.`);
+  if (facts.role !== 'master') {
+    return refuse(`It is a ${facts.role}, and a node is a master. Name an independent master.`);
+  }
   const limit = world.clockSkewMax / 2;
   const clocks = peers
     .apart(node.name, clock, limit)
-    .map((other) => `Its clock and that of ${other} differ by more than ${limit} ms.`);
+    .map(
+      (other) =>
+        `Its clock and that of ${other} differ by more than ${limit} ms. Synchronise them.`,
+    );
   return { refusal: null, findings: [...configuration(node, facts), ...clocks] };
 }
 
@@ -161,14 +168,20 @@ function configuration(
   if (replicaCount > 0) {
     findings.push(
       `It has ${replicaCount} connected replica(s): after a failover its votes do not count ` +
-        'for a while.',
+        'for a while. Run it without replicas.',
     );
   }
   if (node.isPersistent && !isAppendOnly) {
-    findings.push('It is declared persistent, and its append-only file is off.');
+    findings.push(
+      'It is declared persistent, and its append-only file is off. ' +
+        'Set appendonly yes and appendfsync always.',
+    );
   }
   if (isClustered) {
-    findings.push('It is part of a Redis Cluster: it refuses what is not in its slots.');
+    findings.push(
+      'It is part of a Redis Cluster: it refuses what is not in its slots. ' +
+        'Name an independent master.',
+    );
   }
   return findings;
 }

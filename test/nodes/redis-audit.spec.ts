@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import {
+  disagreement,
   factsOf,
   judge,
   LastServer,
@@ -32,7 +33,7 @@ describe('the clocks of a set', () => {
 
     expect(second).toEqual({
       refusal: null,
-      findings: [`Its clock and that of node-0 differ by more than ${LIMIT} ms.`],
+      findings: [`Its clock and that of node-0 differ by more than ${LIMIT} ms. Synchronise them.`],
     });
   });
 
@@ -104,5 +105,34 @@ describe('another server by the name of the last one', () => {
     { next: factsOf(null), why: 'nothing is known where INFO is denied' },
   ])('is not suspected otherwise: $why', ({ next }) => {
     expect(findingsOf(next)).toEqual([]);
+  });
+});
+
+describe('what is found', () => {
+  const STEP = /[.:] (Grant|Name|Run|Set|Synchronise) [^.:]+\.$/;
+  const verdictOn = (info: string | null): Verdict => {
+    const node = { name: 'node', isPersistent: true };
+    return judge(node, factsOf(info), { offset: 0, error: 0 }, new NodePeers(3), worldOf());
+  };
+
+  it.each([
+    ['no master', verdictOn('role:slave\r\n')],
+    ['the server of another node', audit({ runId: 'run' }, { runId: 'run' })[1]],
+    ['a wrong clock', audit({ offset: 0 }, { offset: LIMIT + 1 })[1]],
+    ['nothing, as INFO is denied', verdictOn(null)],
+  ])('of a server ends with what to do: %s', (_, verdict) => {
+    expect(verdict?.findings).toEqual([expect.stringMatching(STEP)]);
+  });
+
+  it('of a configuration ends with what to do, each of it', () => {
+    const { findings } = verdictOn(
+      'role:master\r\nmaxmemory_policy:allkeys-lru\r\nconnected_slaves:1\r\ncluster_enabled:1\r\n',
+    );
+
+    expect(findings).toEqual(Array.from({ length: 4 }, () => expect.stringMatching(STEP)));
+  });
+
+  it('of clients that go by other rules ends with what to do', () => {
+    expect(disagreement('0:0:0:5', worldOf(), 3)).toEqual([expect.stringMatching(STEP)]);
   });
 });

@@ -27,7 +27,9 @@ describe('a server that is unfit', () => {
     const input = `redis://:wrong-secret@127.0.0.1:${server.port}`;
     const { log, node, whenReady } = startNodes([input]);
 
-    await expect(whenReady(60_000)).rejects.toThrow(/no quorum of 1 of 1.*WRONGPASS/);
+    await expect(whenReady(60_000)).rejects.toThrow(
+      /no quorum of 1 of 1 nodes: .*\(docs\/ERRORS\.md#no-quorum of nestjs-locked\).*WRONGPASS/,
+    );
     const answer = await acquire(node, requestFor());
 
     expect(node.status()).toMatchObject({ name: `${server.url}/0`, state: 'refused' });
@@ -302,7 +304,7 @@ describe('what an audit finds', () => {
 
   it.each([
     { step: 0, findings: [] },
-    { step: 60_000, findings: [/^Its clock and that of redis:.* differ by more than 1000 ms\.$/] },
+    { step: 60_000, findings: [/^Its clock and that of redis:.* differ by more than 1000 ms\. /] },
   ])('a clock that differs from that of another server by $step ms', async ({ step, findings }) => {
     const [first, second] = [await startServer(), await startServer()];
     const proxy = await startProxy(second);
