@@ -1,8 +1,12 @@
 // Whoever locks the same key by the Redlock text, on the same servers, excludes us and we them.
+import { readFileSync } from 'node:fs';
 import { setImmediate } from 'node:timers/promises';
 
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
+import { Mutex } from 'redis-semaphore';
+import Redlock5 from 'redlock';
+import Redlock4 from 'redlock-4';
 import { LockManager } from 'redlock-universal';
 
 import { resolveOptions } from '../../lib/core/options.js';
@@ -135,5 +139,29 @@ describe.each(installedServers())('on %s', (command) => {
       expect(winners.ours).toBeGreaterThan(0);
       expect(winners.theirs).toBeGreaterThan(0);
     });
+  });
+});
+
+describe('the guide for those who come from another library', () => {
+  const guide = readFileSync(new URL('../../docs/MIGRATION.md', import.meta.url), 'utf8');
+  // Public by the language alone, and of no use to callers.
+  const isInner =
+    /^(_|constructor$|validateConfig$|getIdentifier$|getActiveLocks$|sleep$|cleanup|stopRefresh$)/;
+  const methodsOf = (type: { prototype: object }): string[] => {
+    const inherited: unknown = Object.getPrototypeOf(type.prototype);
+    const owners = [type.prototype, ...(type === Mutex ? [inherited as object] : [])];
+    return owners.flatMap((owner) => Object.getOwnPropertyNames(owner));
+  };
+
+  it.each([
+    ['redlock (node-redlock) 4 and 5', [Redlock4, Redlock5]],
+    ['redis-semaphore', [Mutex]],
+    ['redlock-universal', [LockManager]],
+  ])('names each method of %s', (heading, types) => {
+    const section = guide.split(`\n## ${heading}\n`)[1]?.split('\n## ')[0] ?? '';
+    const methods = types.flatMap(methodsOf).filter((name) => !isInner.test(name));
+
+    expect(methods.length).toBeGreaterThan(4);
+    expect(methods.filter((name) => !section.includes(name))).toEqual([]);
   });
 });
