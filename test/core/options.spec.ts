@@ -3,6 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import { checkTtl, nodeTimeoutOf, resolveAcquire, resolveOptions } from '../../lib/core/options.js';
 import { Redlock } from '../../lib/core/redlock.js';
 import { minutes, seconds } from '../../lib/core/units.js';
+import { MemoryNode } from '../../lib/nodes/memory-node.js';
 import { setScene } from './scene.js';
 import type { RedlockOptions, RetryDelay, UsingOptions } from '../../lib/core/options.js';
 
@@ -222,6 +223,16 @@ describe('a bad option of the module', () => {
     const { nodes } = setScene();
 
     expect(() => new Redlock(nodes, { ttl: 1 })).toThrow(RangeError);
+  });
+});
+
+describe('a quorum below the majority', () => {
+  it.each([1, 2, 3, 4, 5])('is no option: of %i nodes a majority has to vote', (nodeCount) => {
+    const nodes = Array.from({ length: nodeCount }, () => new MemoryNode());
+    const options = { quorum: 1 } as RedlockOptions;
+
+    expect(() => new Redlock(nodes, options)).toThrow(/^Expected options .*got "quorum"$/);
+    expect(new Redlock(nodes).status().quorum * 2).toBeGreaterThan(nodeCount);
   });
 });
 
