@@ -5,6 +5,7 @@ import { silentObserver } from '../../lib/core/observer.js';
 import { resolveOptions } from '../../lib/core/options.js';
 import { Waiter } from '../../lib/core/waiter.js';
 import { WaitingRoom } from '../../lib/core/waiting.js';
+import { collectGarbage } from '../support/collect-garbage.js';
 import { growth, LINEAR } from '../support/growth.js';
 import { TestNode } from '../support/test-node.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
@@ -129,6 +130,32 @@ describe('a queue', () => {
       };
 
       expect(await growth(prepare, 5_000)).toBeLessThan(LINEAR);
+    },
+  );
+
+  it.each(['refused', 'released', 'left to other processes'] as const)(
+    'is not kept in memory when the lock of its resource was %s',
+    async (end) => {
+      const { environment, waitingRoom, hold, enter } = setUp();
+      const come = (resource: string): void => {
+        if (end === 'refused') {
+          waitingRoom.leave(enter(resource));
+          return;
+        }
+        waitingRoom.handOn(hold(resource));
+        waitingRoom.settle([resource], end === 'released' ? 0 : 1);
+      };
+      const heapAfter = async (round: string): Promise<number> => {
+        for (let n = 0; n < 20_000; n += 1) come(`${round} ${n}`);
+        await environment.advance(200);
+        collectGarbage();
+        return process.memoryUsage().heapUsed;
+      };
+
+      const growth = -(await heapAfter('first')) + (await heapAfter('second'));
+
+      // A name and a queue for each would be more than 3 MB.
+      expect(growth).toBeLessThan(1_500_000);
     },
   );
 
