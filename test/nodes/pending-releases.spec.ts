@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { systemEnvironment } from '../../lib/core/environment.js';
 import { PendingReleases } from '../../lib/nodes/pending-releases.js';
 import type { OwnerRequest, ReleaseAnswer, ReleaseRequest } from '../../lib/core/lock-node.js';
+import { growth, LINEAR } from '../support/growth.js';
 import { requestFor as requestOf } from '../support/node-harness.js';
 
 function requestFor(overrides: Partial<OwnerRequest> = {}): ReleaseRequest {
@@ -128,6 +129,21 @@ describe('releases that a node has not confirmed', () => {
     });
 
     expect(kept).toEqual([[1_000, 100, 300, 110], [1_000, 300, 110], [1_000, 300], [1_000], []]);
+  });
+
+  it('cost the same each, however many there are, also after some have expired', async () => {
+    const prepare = (count: number) => {
+      const { clock, releases } = start();
+      const requests = Array.from({ length: count }, () => requestFor());
+      releases.add(requestFor({ ttl: 100 }), 'first');
+      clock.now = 200;
+      return () => {
+        for (const request of requests) releases.add(request, 'first');
+        expect(releases.has(requests[0]?.ownerId ?? '')).toBe(true);
+      };
+    };
+
+    expect(await growth(prepare, 500)).toBeLessThan(LINEAR);
   });
 });
 
