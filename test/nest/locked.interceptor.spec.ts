@@ -304,6 +304,21 @@ describe('the transaction around a @Locked handler', () => {
     });
   });
 
+  it.each(['literal', 'wrapped', 'wrapped-context'])(
+    'commits inside the lock of an inherited handler: %s',
+    async (path) => {
+      journal.length = 0;
+      @Controller()
+      class InheritedOrders extends Orders {}
+      const { url } = await startServer({ controllers: [InheritedOrders] });
+
+      const { status, body } = await get(url, `/${path}/7`, { method: 'POST' });
+
+      expect([status, body]).toEqual([201, 'done']);
+      expect(journal).toEqual(['begin held', 'handler held', 'commit held']);
+    },
+  );
+
   it('rolls back inside the lock, and the error is the very one', async () => {
     journal.length = 0;
     const { url, application } = await startServer({ controllers: [Orders] });
@@ -1610,6 +1625,17 @@ describe('an application with several lock domains', () => {
 });
 
 describe('a @Locked endpoint that returns a query', () => {
+  /** Answers with a query that is iterable too, as those of Mongoose are. */
+  const asking: NestInterceptor = {
+    intercept: (_context, next) =>
+      next.handle().pipe(
+        map((text) => {
+          const query = queryOf(() => `rows of ${text}`);
+          return Object.assign(query, { [Symbol.asyncIterator]: () => from([]) });
+        }),
+      ),
+  };
+
   @Controller()
   class Queries {
     @Get('literal')
@@ -1623,12 +1649,25 @@ describe('a @Locked endpoint that returns a query', () => {
     computed(): Promise<string> {
       return queryOf(() => String(currentLock()?.resources));
     }
+
+    @Get('mapped')
+    @UseInterceptors(asking)
+    @Locked('mapped')
+    async mapped(): Promise<string> {
+      return 'SELECT';
+    }
   }
 
   it.each(['literal', 'computed'])('has its lock when the query begins: %s', async (path) => {
     const { url } = await startServer({ controllers: [Queries] });
 
     expect((await get(url, `/${path}`)).body).toBe(path);
+  });
+
+  it('answers with its result where an inner interceptor made it', async () => {
+    const { url } = await startServer({ controllers: [Queries] });
+
+    expect((await get(url, '/mapped')).body).toBe('rows of SELECT');
   });
 });
 

@@ -15,9 +15,10 @@ import {
 import { systemEnvironment } from '../../lib/core/environment.js';
 import { createObserver } from '../../lib/nest/telemetry.js';
 import { afterTest } from '../support/after-test.js';
+import { SimulatedEnvironment } from '../support/simulated-environment.js';
 import { Log, quick, startPlain, threeNodes } from './support/applications.js';
 import { faultyNodes } from './support/faulty-nodes.js';
-import { aborted, rejection, turn } from './support/events.js';
+import { aborted, rejection } from './support/events.js';
 
 function listen<T = unknown>(name: string): T[] {
   const messages: T[] = [];
@@ -173,25 +174,21 @@ describe('the log', () => {
   it('counts the locks that are lost within a second of one it told of', async () => {
     const log = new Log();
     await startPlain({}, log);
-    const timers: (() => void)[] = [];
-    const startTimer = (_delay: number, onTime: () => void): void => void timers.push(onTime);
-    const observer = createObserver('default', { ...systemEnvironment, startTimer });
+    const environment = new SimulatedEnvironment();
+    const observer = createObserver('default', environment);
     const lock = { resources: ['a'], ownerId: 'o' } as unknown as Lock;
     const lose = (reason: LossReason, times: number): void => {
       for (let time = 0; time < times; time += 1) observer.lost(lock, reason, 1);
     };
-    const passSecond = (): void => timers.shift()?.();
 
     lose('expired', 1_000);
+    await environment.advance(999);
     lose('revoked', 2);
-    await turn();
-    passSecond();
+    await environment.advance(1);
     lose('revoked', 2);
-    await turn();
-    passSecond();
+    await environment.advance(1_000);
     lose('maxHold', 1);
-    await turn();
-    passSecond();
+    await environment.advance(1_000);
 
     const where = 'For names, listen on nestjs-locked:lost';
     expect(log.lines.filter(([, , context]) => context === 'Redlock')).toEqual(
@@ -199,7 +196,7 @@ describe('the log', () => {
         .concat(['a lock: revoked', '1 more: revoked', 'a lock: maxHold'])
         .map((what) => ['warn', `Lost ${what}. ${where}`, 'Redlock']),
     );
-    expect(timers).toHaveLength(0);
+    expect(environment.pendingTimers).toBe(0);
   });
 
   it('has no line about contention', async () => {
