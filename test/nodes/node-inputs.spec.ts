@@ -285,6 +285,27 @@ describe("an application's ioredis client", () => {
     ]);
     expect(client.status).toBe('wait');
   });
+
+  it('may connect anew on errors: the connection of the locks tells of them, and stays', async () => {
+    const server = await startServer();
+    const client = new Redis(server.url, { reconnectOnError: () => 2 });
+    afterTest(() => client.disconnect());
+    const { nodes, whenReady } = create([client]);
+    await whenReady(60_000);
+    const [node] = nodes;
+    if (node === undefined) throw new Error('No node.');
+    await client.lpush('list', 'not a lock');
+
+    const answers = [
+      await acquire(node, requestFor({ resources: ['list'] })),
+      await acquire(node, requestFor({ resources: ['r'] })),
+    ];
+
+    expect(answers).toMatchObject([
+      { vote: 'failed', message: expect.stringContaining('WRONGTYPE') },
+      { vote: 'granted' },
+    ]);
+  });
 });
 
 describe('a connection', () => {
