@@ -295,6 +295,17 @@ describe('a stale proposal', () => {
     expect(error.votes.filter(({ vote }) => vote === 'stale').length).toBeGreaterThanOrEqual(2);
   });
 
+  it('is followed at once where the others were split, as the next may decide that', async () => {
+    const { environment, node, redlock, until } = setScene();
+    const known = Math.floor(environment.wallClock() * micro) + 500_000;
+    node(0).recordToken(redlock.options.world, 'r', known);
+    node(1).occupy('r', 60_000);
+
+    const lock = await until(redlock.tryAcquire('r', ttl));
+
+    expect(lock?.fencingToken).toBe(known + 1);
+  });
+
   it('of a node far ahead is not followed at once where the others were split: it is taken', async () => {
     const { node, redlock, rejection } = setScene({ clockOffsets: [minute, 0, 0] });
     node(1).occupy('r', 60_000);

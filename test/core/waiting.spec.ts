@@ -561,6 +561,21 @@ describe('a process that waits for others', () => {
     expect(nodes.map((node) => node.listenersOf('r'))).toEqual([0, 0, 0]);
   });
 
+  it('listens anew for who comes when the last that waited has got the lock', async () => {
+    const { environment, nodes, waitingRoom, enter, grant } = setUp();
+    const first = enter('r');
+    waitingRoom.listen(first);
+    await environment.settle();
+    grant(first);
+
+    const late = enter('r');
+    const isLiveAtOnce = waitingRoom.listen(late);
+    await environment.settle();
+
+    expect([isLiveAtOnce, waitingRoom.listen(late)]).toEqual([false, true]);
+    expect(nodes.map((node) => node.listenersOf('r'))).toEqual([1, 1, 1]);
+  });
+
   it('is not live for a call that wants another resource too, until that is heard as well', async () => {
     const { environment, waitingRoom, enter } = setUp();
     waitingRoom.listen(enter('b'));
