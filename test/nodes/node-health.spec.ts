@@ -154,6 +154,18 @@ describe('a node that refuses releases', () => {
   });
 });
 
+describe('a quarantine', () => {
+  it('keeps no process from its end, and is not waited for when the node is closed', () => {
+    health.quarantined(30_000);
+    const waitedFor = [environment.pendingTimers, environment.processHoldingTimers];
+
+    health.close();
+
+    expect(waitedFor).toEqual([1, 0]);
+    expect(environment.pendingTimers).toBe(0);
+  });
+});
+
 describe('a quarantine beyond all measure', () => {
   it('has an end that a timer and a date can tell', () => {
     health.quarantined(Number.MAX_SAFE_INTEGER);
