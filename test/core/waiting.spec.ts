@@ -152,10 +152,10 @@ describe('a queue', () => {
         return process.memoryUsage().heapUsed;
       };
 
-      const growth = -(await heapAfter('first')) + (await heapAfter('second'));
+      const grownBy = -(await heapAfter('first')) + (await heapAfter('second'));
 
       // A name and a queue for each would be more than 3 MB.
-      expect(growth).toBeLessThan(1_500_000);
+      expect(grownBy).toBeLessThan(1_500_000);
     },
   );
 
