@@ -52,11 +52,10 @@ export class LockSpans {
       },
       context.active(),
     );
-    if (!expected.includes(outcome)) fail(span, codeOf(error));
+    if (error instanceof RedlockError && !expected.includes(outcome)) fail(span, error.code);
     span.end(now);
-    if (ownerId === null) return;
-    const token = fencingToken === null ? {} : { 'nestjs_locked.fencing_token': fencingToken };
-    const options = { attributes: { ...attributes, ...token } };
+    if (ownerId === null || fencingToken === null) return;
+    const options = { attributes: { ...attributes, 'nestjs_locked.fencing_token': fencingToken } };
     this.#held.set(ownerId, this.#tracer.startSpan('lock hold', options, context.active()));
   }
 
@@ -92,8 +91,4 @@ export class LockSpans {
 function fail(span: Span, code: string): void {
   span.setAttribute('error.type', code);
   span.setStatus({ code: SpanStatusCode.ERROR, message: code });
-}
-
-function codeOf(error: unknown): string {
-  return error instanceof RedlockError ? error.code : '_OTHER';
 }
