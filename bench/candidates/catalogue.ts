@@ -50,7 +50,7 @@ export const catalogue = {
   'node-redlock': {
     label: 'node-redlock',
     kind: 'peer',
-    note: 'redlock 5.0.0-beta.2; retryDelay 200 and jitter 100 (its defaults), no retry limit',
+    note: 'the package redlock; retryDelay 200 and jitter 100 (its defaults), no retry limit',
     load: async () => (await import('./node-redlock.js')).connectNodeRedlock(),
   },
   'node-redlock-eager': {

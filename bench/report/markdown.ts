@@ -34,9 +34,10 @@ ${renderCandidates()}
 function renderSources({ scenarios }: Results): string {
   const lines = scenarios.map(({ command, duration, id, isQuick, machine, measuredAt, pace }) => {
     const rounds = `${pace.rounds} x ${pace.seconds} s${isQuick ? ' (quick)' : ''}`;
-    const { cores, cpu, isAwake, memory, node, redis, system } = machine;
+    const { cores, cpu, isAwake, libraries, memory, node, redis, system } = machine;
     const awake = isAwake ? ' kept awake' : '';
-    const where = `${cpu}, ${cores} cores${awake}, ${memory}, ${system}; Node ${node}, ${redis}`;
+    const versions = `Node ${node}, ${redis}; ${libraries}`;
+    const where = `${cpu}, ${cores} cores${awake}, ${memory}, ${system}; ${versions}`;
     return `| ${id} | \`${command}\` | ${rounds} | ${Math.round(duration)} s | ${measuredAt} | ${where} |`;
   });
   return [

@@ -15,6 +15,8 @@ export interface Machine {
   readonly system: string;
   readonly node: string;
   readonly redis: string;
+  /** What was measured beside ours, and by which client: names and versions. */
+  readonly libraries: string;
 }
 
 /** One scenario, measured. */
@@ -82,7 +84,16 @@ export function describeMachine(redis: string, isAwake: boolean): Machine {
     system: `${platform()} ${release()} ${arch()}`,
     node: process.version,
     redis,
+    libraries: LIBRARIES.map((name) => `${name} ${versionOf(name)}`).join(', '),
   };
+}
+
+const LIBRARIES = ['ioredis', 'redlock', 'redis-semaphore', 'redlock-universal'];
+
+// Read off the file: not every package exports it. Some put a v before the number.
+function versionOf(library: string): string {
+  const manifest = readFileSync(join('node_modules', library, 'package.json'), 'utf8');
+  return (JSON.parse(manifest) as { version: string }).version.replace(/^v/, '');
 }
 
 // Six digits are more than any of these figures is worth.

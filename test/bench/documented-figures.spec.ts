@@ -111,6 +111,20 @@ describe("the README's figures on speed", () => {
   });
 });
 
+describe('the kept results', () => {
+  it('name the versions of what was measured, for each scenario', () => {
+    const [sources = ''] = read('bench/results/results.md').split('## Goals');
+    const [, ...scenarios] = rowsIn(sources).filter(([id]) => id !== '---');
+
+    expect(scenarios.length).toBe(10);
+    for (const cells of scenarios) {
+      expect(cells.at(-1)).toMatch(
+        /Node v[\d.]+, redis [\d.]+; ioredis \d.*, redlock \d.*, redis-semaphore \d.*, redlock-universal \d/,
+      );
+    }
+  });
+});
+
 /** How each table of docs/SPEED.md begins, and where its columns are from. */
 const tables: Record<string, readonly Column[]> = {
   'three nodes, one at a time': [
