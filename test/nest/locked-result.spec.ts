@@ -26,6 +26,8 @@ import {
   Observable,
   of,
   Subject,
+  tap,
+  throwError,
   toArray,
 } from 'rxjs';
 import type { Observable as ObservableType } from 'rxjs';
@@ -113,6 +115,21 @@ class Feeds {
   @Locked('feed', { wait: 0, onTaken: 'skip' })
   async *generateOrSkip(): AsyncGenerator<number> {
     yield 1;
+  }
+
+  @Locked('feed', { wait: 0, onTaken: 'skip' })
+  async *generateOfTaken(): AsyncGenerator<number> {
+    yield 1;
+    throw new LockTakenError('Others have it', { resources: ['other'], retryAfter: null });
+  }
+
+  @Locked('feed', { wait: 0, onTaken: () => of(7) })
+  observeTaken(): Observable<number> {
+    const taken = new LockTakenError('Others have it', { resources: ['other'], retryAfter: null });
+    return concat(
+      of(1),
+      throwError(() => taken),
+    );
   }
 
   @Locked('feed', { wait: 0, onTaken: () => [7] as unknown as AsyncGenerator<number> })
@@ -415,6 +432,19 @@ describe('a @Locked method that returns an Observable', () => {
     expect(await rejection(lastValueFrom(feeds.observe()))).toBeInstanceOf(LockTakenError);
   });
 
+  it('falls back for its own lock alone, and fails with the error of another', async () => {
+    const { feeds, isFree } = await start();
+    const values: number[] = [];
+
+    const error = await rejection(
+      lastValueFrom(feeds.observeTaken().pipe(tap((value) => values.push(value)))),
+    );
+
+    expect(values).toEqual([1]);
+    expect(error).toMatchObject({ resources: ['other'] });
+    expect(await isFree()).toBe(true);
+  });
+
   it('fails with what the method throws, or where it returned something else', async () => {
     const { feeds, isFree } = await start();
 
@@ -632,6 +662,15 @@ describe('a @Locked async generator', () => {
       { value: 8 },
     ]);
     expect(await rejection(feeds.generate(1).next())).toBeInstanceOf(LockTakenError);
+  });
+
+  it('skips for its own lock alone, and fails with the error of another', async () => {
+    const { feeds, isFree } = await start();
+    const feed = feeds.generateOfTaken();
+
+    expect(await feed.next()).toEqual({ done: false, value: 1 });
+    expect(await rejection(feed.next())).toMatchObject({ resources: ['other'] });
+    expect(await isFree()).toBe(true);
   });
 
   it('releases when a feed is left while it waits for its next value', async () => {

@@ -1074,6 +1074,59 @@ describe('a @Locked endpoint', () => {
   });
 });
 
+describe("a @Locked endpoint that says 'skip' or falls back", () => {
+  @Controller()
+  class Orders {
+    readonly redlock: RedlockService;
+    constructor(redlock: RedlockService) {
+      this.redlock = redlock;
+    }
+
+    @Get('literal')
+    @Locked('mine', { wait: 0, onTaken: 'skip' })
+    async literal(): Promise<string | undefined> {
+      return this.work();
+    }
+
+    @Get('context')
+    @Locked(fromContext(() => 'mine'), { wait: 0, onTaken: () => 'fallen back' })
+    async context(): Promise<string> {
+      return this.work();
+    }
+
+    @Get('arguments')
+    @Locked(() => 'mine', { wait: 0, onTaken: 'skip' })
+    async arguments(): Promise<string | undefined> {
+      return this.work();
+    }
+
+    @Get('observable')
+    @Locked('mine', { wait: 0, onTaken: 'skip' })
+    observable(): Observable<string | undefined> {
+      return defer(() => this.work());
+    }
+
+    private work(): Promise<string> {
+      return this.redlock.using('other', { wait: 0 }, () => 'done');
+    }
+  }
+
+  it.each(['literal', 'context', 'arguments', 'observable'])(
+    'does so for its own lock, and tells of others that its body finds taken: %s',
+    async (path) => {
+      const { url, application } = await startServer({ controllers: [Orders] }, {}, threeNodes());
+      const redlock = application.get(RedlockService);
+
+      const own = await redlock.using('mine', () => get(url, `/${path}`));
+      const other = await redlock.using('other', () => get(url, `/${path}`));
+
+      expect(own).toMatchObject({ status: 200, body: path === 'context' ? 'fallen back' : '' });
+      expect(other.status).toBe(423);
+      expect(JSON.parse(other.body)).toMatchObject({ error: 'LOCK_TAKEN' });
+    },
+  );
+});
+
 describe('a @Locked endpoint that is an async generator', () => {
   /** Outside of the scope, as what streams the response: Nest 12 does so itself. */
   @Injectable()
