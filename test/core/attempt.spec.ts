@@ -195,16 +195,19 @@ describe('a quorum that comes too late', () => {
     expect(await trial.owners()).toEqual([null, null, null]);
   });
 
-  it('is granted up to half a ttl before the end of its validity', async () => {
+  it.each([
+    ['granted', 'before', 0.5],
+    ['expired', 'at', 0],
+  ] as const)('is %s %s half a ttl from the end of its validity', async (verdict, _when, left) => {
     const trial = prepare(3);
     for (const node of trial.nodes) node.delay({ answer: 1 });
 
     trial.attempt.start(timeout);
     await trial.environment.settle();
-    trial.environment.block(ttl * 0.99 - 2 - ttl / 2 - 0.5);
+    trial.environment.block(ttl * 0.99 - 2 - ttl / 2 - left);
     await trial.environment.advance(0);
 
-    expect(trial.verdict()).toBe('granted');
+    expect(trial.verdict()).toBe(verdict);
   });
 });
 
