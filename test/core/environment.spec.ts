@@ -1,8 +1,9 @@
 import { describe, expect, it, jest } from '@jest/globals';
 import { MessageChannel } from 'node:worker_threads';
 
-import { systemEnvironment, toIsoTime } from '../../lib/core/environment.js';
+import { fakeTimersEnvironment, systemEnvironment, toIsoTime } from '../../lib/core/environment.js';
 import { silentObserver } from '../../lib/core/observer.js';
+import { afterTest } from '../support/after-test.js';
 
 describe("the process's own environment", () => {
   it('has a monotonic clock with fractions of milliseconds', () => {
@@ -96,6 +97,25 @@ describe("the process's own environment", () => {
 
     jest.useRealTimers();
     expect(during).toBeGreaterThanOrEqual(before);
+  });
+});
+
+describe('the environment for fake timers', () => {
+  it('moves with them, and stops those that it has started', () => {
+    afterTest(() => jest.useRealTimers());
+    const environment = fakeTimersEnvironment();
+    jest.useFakeTimers();
+    const startedAt = environment.now();
+    const callback = jest.fn();
+    const stopped = environment.startTimer(10, callback, true);
+    environment.startTimer(20, callback, true);
+
+    environment.stopTimer(stopped);
+    const waiting = jest.getTimerCount();
+    jest.advanceTimersByTime(20);
+
+    expect([waiting, environment.now() - startedAt]).toEqual([1, 20]);
+    expect(callback).toHaveBeenCalledTimes(1);
   });
 });
 
