@@ -814,6 +814,17 @@ describe('maxHold', () => {
     expect(lock.isValid).toBe(true);
   });
 
+  it('is not what ended a lock that was lost before', async () => {
+    const { environment, redlock, nodes, rejection, until } = setScene();
+    const lock = await until(redlock.acquire('r', ttl, options));
+    for (const node of nodes) node.restart();
+    await environment.advance(30_010);
+
+    const error = expectInstance(await rejection(lock.extend()), LockLostError);
+
+    expect(error.reason).toBe('revoked');
+  });
+
   it('that ends while an extension waits for another refuses it', async () => {
     const { environment, redlock, nodes, until } = setScene();
     const lock = await until(redlock.acquire('r', ttl, { maxHold: 200 }));
