@@ -62,6 +62,13 @@ describe('the ACL line for a Redis user', () => {
     expect(denied).not.toEqual([]);
   });
 
+  it('is enough for another database with select, and not without', async () => {
+    const without = await usedBy(words, 1);
+
+    expect(without.denied).toEqual(['select']);
+    expect(await usedBy([...words, '+select'], 1)).toEqual({ denied: [], failure: undefined });
+  });
+
   it.each([
     [
       'publishing and subscribing: locks are waited for all the same',
@@ -175,12 +182,15 @@ function interleavings<T>(left: readonly T[], right: readonly T[]): T[][] {
 }
 
 /** Uses all of the library as a user with these rights: what was denied, and what it came to. */
-async function usedBy(words: readonly string[]): Promise<{ denied: string[]; failure: unknown }> {
+async function usedBy(
+  words: readonly string[],
+  database = 0,
+): Promise<{ denied: string[]; failure: unknown }> {
   const server = await startRedisServer();
   const admin = new Redis(server.url);
   await admin.call('ACL', [...words]);
   // There is one where a right is missing that it cannot go without.
-  const failure = await use(server, admin).catch((error: unknown) => error);
+  const failure = await use(server, admin, database).catch((error: unknown) => error);
   const log = (await admin.call('ACL', ['LOG'])) as string[][];
   admin.disconnect();
   await server.stop();
@@ -189,8 +199,8 @@ async function usedBy(words: readonly string[]): Promise<{ denied: string[]; fai
   return { denied: denied.filter((command) => command !== 'client|setinfo'), failure };
 }
 
-async function use(server: RedisServer, admin: Redis): Promise<void> {
-  const url = server.url.replace('redis://', 'redis://locks:secret@');
+async function use(server: RedisServer, admin: Redis, database: number): Promise<void> {
+  const url = `${server.url.replace('redis://', 'redis://locks:secret@')}/${database}`;
   // Quarantined for about the ttlMax; the node timeout is one for a machine that is busy.
   const options = { keyPrefix: 'app:', quarantine: true, ttlMax: 1_000, nodeTimeout: 250 };
   const sets = [1, 2].map(() => createNodes([url], resolveOptions(options, 1)));
