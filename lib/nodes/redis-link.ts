@@ -244,7 +244,8 @@ const ORIGIN_UNKNOWN =
 
 const UNVERIFIED =
   'Its certificate is not verified: anybody on the way may answer for it. ' +
-  'Give its authority as tls.ca, and leave rejectUnauthorized as it is.';
+  'Give its authority as tls.ca, and leave rejectUnauthorized and NODE_TLS_REJECT_UNAUTHORIZED ' +
+  'as they are.';
 
 /** How often a server is looked after that owes answers. */
 const LOOK: Milliseconds = 30;

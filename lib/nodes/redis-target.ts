@@ -49,7 +49,9 @@ export function targetOfOptions(
   checkOptions(options, keyPrefix, origin);
   return {
     ...addressOf(options),
-    isUnverified: isUnverified(options),
+    get isUnverified() {
+      return isUnverified(options);
+    },
     connect: () => new Redis({ connectionName: 'nestjs-locked', ...options, ...lockConnection }),
   };
 }
@@ -67,7 +69,9 @@ export function targetOfClient(
   checkOptions(client.options, keyPrefix, origin);
   return {
     ...addressOf(client.options),
-    isUnverified: isUnverified(client.options),
+    get isUnverified() {
+      return isUnverified(client.options);
+    },
     connect: () => client.duplicate(lockConnection),
   };
 }
@@ -212,8 +216,11 @@ function checkSentinelTls(options: RedisOptions, origin: string): void {
   );
 }
 
+// As Node.js has it: a word of the options overrules the one for the whole process.
 function isUnverified({ tls, sentinelTLS }: RedisOptions): boolean {
-  return [tls, sentinelTLS].some((each) => each?.rejectUnauthorized === false);
+  const rejectUnauthorized = process.env.NODE_TLS_REJECT_UNAUTHORIZED !== '0';
+  const given = [tls, sentinelTLS].filter((each) => Boolean(each));
+  return given.some((each) => ({ rejectUnauthorized, ...each }).rejectUnauthorized === false);
 }
 
 function addressOf(options: RedisOptions): { name: string; identity: string } {

@@ -8,7 +8,7 @@ import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import { resolveOptions, type RedlockOptions } from '../../lib/core/options.js';
 import { MemoryNode } from '../../lib/nodes/memory-node.js';
 import { createNodes, type NodeInput, type NodeSet } from '../../lib/nodes/node-inputs.js';
-import { targetOfOptions } from '../../lib/nodes/redis-target.js';
+import { targetOfOptions, targetOfUrl } from '../../lib/nodes/redis-target.js';
 import { afterTest } from '../support/after-test.js';
 import { acquire, release, requestFor, worldOf } from '../support/node-harness.js';
 import { startServer } from '../support/servers-of-test.js';
@@ -395,6 +395,31 @@ describe('a connection', () => {
     );
 
     expect(areUnverified).toEqual([false, true]);
+  });
+
+  it('that verifies none as the process is told to verify none says so as well', () => {
+    const given = process.env.NODE_TLS_REJECT_UNAUTHORIZED;
+    afterTest(() => {
+      if (given === undefined) delete process.env.NODE_TLS_REJECT_UNAUTHORIZED;
+      else process.env.NODE_TLS_REJECT_UNAUTHORIZED = given;
+    });
+    const tls = { rejectUnauthorized: true };
+    const targets = [
+      targetOfUrl('rediss://a', '', 'the node'),
+      targetOfOptions({ host: 'a', tls: {} }, '', 'the node'),
+      targetOfOptions({ host: 'a', tls }, '', 'the node'),
+      targetOfUrl('redis://a', '', 'the node'),
+    ];
+
+    const areUnverified = ['1', '0'].map((value) => {
+      process.env.NODE_TLS_REJECT_UNAUTHORIZED = value;
+      return targets.map(({ isUnverified }) => isUnverified);
+    });
+
+    expect(areUnverified).toEqual([
+      [false, false, false, false],
+      [true, true, false, false],
+    ]);
   });
 
   function temporaryDirectory(): string {
