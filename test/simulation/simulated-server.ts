@@ -55,6 +55,9 @@ export interface Delivery {
 
 type Subscriber = (subscribers: number) => void;
 
+/** How often its ttl a release waits for a connection. PROTOCOL.md section 4.7. */
+const RELEASE_KEPT_FOR = 1.1;
+
 /** One server, which does not know its clients. */
 export class SimulatedServer {
   isUp = true;
@@ -170,14 +173,16 @@ export class SimulatedServer {
   }
 
   // A late acquisition finds its tombstone, where there are any and one could be written: not
-  // without memory, nor for a token too far ahead, nor where it was lost since. A late extension
-  // creates keys again.
+  // without memory, nor for a token too far ahead, nor where it was lost since, nor where the
+  // release waited for a connection for longer than it is kept. A late extension creates keys again.
   #suspectGhost(command: OwnerCommand, isLate: boolean): void {
     const { kind, request } = command;
     const { clockSkewMax, fencing } = request.world;
     const skew = clockSkewMax * 1_000;
-    const isAhead = fencing && request.token > this.moment().now + skew;
-    const isForgotten = !fencing || request.token <= this.#forgotAt + skew;
+    const { now } = this.moment();
+    const isAhead = fencing && request.token > now + skew;
+    const isOutlived = now - request.token > RELEASE_KEPT_FOR * request.ttl * 1_000;
+    const isForgotten = !fencing || isOutlived || request.token <= this.#forgotAt + skew;
     const isUnburied = kind === 'release' && (this.refusal === 'oom' || isAhead);
     const isRevived = kind === 'extend' || (kind === 'acquire' && isForgotten);
     if (isUnburied || (isLate && isRevived)) this.ghosts.add(request.ownerId);
