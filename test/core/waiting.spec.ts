@@ -5,8 +5,7 @@ import { silentObserver } from '../../lib/core/observer.js';
 import { resolveOptions } from '../../lib/core/options.js';
 import { Waiter } from '../../lib/core/waiter.js';
 import { WaitingRoom } from '../../lib/core/waiting.js';
-import { collectGarbage } from '../support/collect-garbage.js';
-import { growth, LINEAR } from '../support/growth.js';
+import { growth, heapGrowth, LINEAR } from '../support/growth.js';
 import { TestNode } from '../support/test-node.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
 
@@ -38,9 +37,10 @@ function setUp() {
     grant(waiter);
     return waiter;
   };
-  /** All nodes tell of the releases of these resources. */
-  const forgeWakeUps = (resources: readonly string[]): void => {
+  /** All nodes tell of the releases of these resources, and whoever waits has heard it. */
+  const tellOf = async (resources: readonly string[]): Promise<void> => {
     for (const node of nodes) for (const resource of resources) node.forgeWakeUp(resource);
+    await environment.settle();
   };
   /** Hands the lock on as often as others may be passed over; gives who has it then. */
   const handOnToTheLimit = (first: Waiter): Waiter => {
@@ -65,7 +65,7 @@ function setUp() {
     pause.then(note, note);
     return () => isOver;
   };
-  const moves = { enter, enterInside, grant, hold, handOnToTheLimit, forgeWakeUps };
+  const moves = { enter, enterInside, grant, hold, handOnToTheLimit, tellOf };
   return { environment, nodes, waitingRoom, ...moves, isReady, watch };
 }
 
@@ -145,17 +145,13 @@ describe('a queue', () => {
         waitingRoom.handOn(hold(resource));
         waitingRoom.settle([resource], end === 'released' ? 0 : 1);
       };
-      const heapAfter = async (round: string): Promise<number> => {
+      const useMany = async (round: string): Promise<void> => {
         for (let n = 0; n < 20_000; n += 1) come(`${round} ${n}`);
         await environment.advance(200);
-        collectGarbage();
-        return process.memoryUsage().heapUsed;
       };
 
-      const grownBy = -(await heapAfter('first')) + (await heapAfter('second'));
-
       // A name and a queue for each would be more than 3 MB.
-      expect(grownBy).toBeLessThan(1_500_000);
+      expect(await heapGrowth(useMany)).toBeLessThan(1_500_000);
     },
   );
 
@@ -651,15 +647,14 @@ describe('a process that waits for others', () => {
 
   it('is woken once where thousands of its resources are released', async () => {
     const prepare = async (count: number) => {
-      const { environment, waitingRoom, enter, forgeWakeUps, watch } = setUp();
+      const { environment, waitingRoom, enter, tellOf, watch } = setUp();
       const waiter = enter(...namesOf(count));
       waitingRoom.listen(waiter);
       await environment.settle();
       waitingRoom.startAttempt(waiter);
       const isAwake = watch(waiter.pause(1_000));
       return async () => {
-        forgeWakeUps(namesOf(count));
-        await environment.settle();
+        await tellOf(namesOf(count));
         expect(isAwake()).toBe(true);
       };
     };
@@ -669,7 +664,7 @@ describe('a process that waits for others', () => {
 
   it('behind another looks at its queues once where thousands are released', async () => {
     const prepare = async (count: number) => {
-      const { environment, waitingRoom, enter, hold, forgeWakeUps, watch } = setUp();
+      const { environment, waitingRoom, enter, hold, tellOf, watch } = setUp();
       const holder = hold('order:1');
       const first = enter(...namesOf(count));
       waitingRoom.listen(first);
@@ -678,8 +673,7 @@ describe('a process that waits for others', () => {
       waitingRoom.leave(first);
       const isAwake = watch(behind.pause(1_000));
       return async () => {
-        forgeWakeUps(namesOf(count));
-        await environment.settle();
+        await tellOf(namesOf(count));
         expect(isAwake()).toBe(false);
         waitingRoom.leave(holder);
         await environment.settle();

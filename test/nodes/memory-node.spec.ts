@@ -2,8 +2,8 @@ import { describe, expect, it } from '@jest/globals';
 import { systemEnvironment, type Environment } from '../../lib/core/environment.js';
 import { ExpiringMap } from '../../lib/nodes/expiring-map.js';
 import { MemoryNode } from '../../lib/nodes/memory-node.js';
-import { collectGarbage } from '../support/collect-garbage.js';
 import { eventually } from '../support/eventually.js';
+import { heapGrowth } from '../support/growth.js';
 import {
   acquire,
   extend,
@@ -162,17 +162,13 @@ describe('MemoryNode', () => {
     const node = new MemoryNode();
     const world = worldOf();
     const ear = { onLive: () => undefined, onWake: () => undefined };
-    const heapAfter = async (round: string): Promise<number> => {
+    const useMany = async (round: string): Promise<void> => {
       for (let n = 0; n < 20_000; n += 1) node.listen(world, `${round} ${n}`, ear)();
       await new Promise(setImmediate);
-      collectGarbage();
-      return process.memoryUsage().heapUsed;
     };
 
-    const growth = -(await heapAfter('first')) + (await heapAfter('second'));
-
     // A name and an empty set for each would be more than 4 MB.
-    expect(growth).toBeLessThan(1_500_000);
+    expect(await heapGrowth(useMany)).toBeLessThan(1_500_000);
   });
 
   it('is shared by all who use it, and by nobody else', async () => {

@@ -25,6 +25,16 @@ export async function growth(
 /** Above, what is measured does not cost the same for each. */
 export const LINEAR = 32;
 
+/** By how many bytes the heap is larger after a second round of what is to leave nothing behind. */
+export async function heapGrowth(use: (round: string) => Promise<void>): Promise<number> {
+  const heapAfter = async (round: string): Promise<number> => {
+    await use(round);
+    collectGarbage();
+    return process.memoryUsage().heapUsed;
+  };
+  return -(await heapAfter('first')) + (await heapAfter('second'));
+}
+
 type Action = () => unknown;
 
 async function cost(action: Action): Promise<number> {
