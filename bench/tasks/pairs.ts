@@ -32,7 +32,7 @@ export interface PairsResult {
 }
 
 /** For those under way at the end: as long again, and a little. */
-const GRACE = 500;
+const GRACE = 2_000;
 /** After an error, so that a candidate that fails at once does not spin. */
 const ERROR_PAUSE = 10;
 
