@@ -1,6 +1,7 @@
 // Extends one lock: rounds of extension, and who waits for them. PROTOCOL.md section 5.
 import { ExtensionRound } from './extension-round.js';
 import { RoundTerms } from './node-leases.js';
+import { describeAnswer } from './node-votes.js';
 import { nodeTimeoutOf } from './options.js';
 import type { Ensemble } from './ensemble.js';
 import type { NodeVote } from './errors.js';
@@ -24,13 +25,15 @@ export class Extender {
   readonly #lock: Extendable;
   /** Until when each node is not asked again: an extension of this lock is outstanding there. */
   readonly #outstandingUntil: Milliseconds[];
+  /** What each node said when it was asked last; null where it has not answered yet. */
+  readonly #answers: (ExtendAnswer | null)[];
   readonly #openRounds = new Set<ExtensionRound>();
-  #lastRound: ExtensionRound | null = null;
 
   constructor(ensemble: Ensemble, lock: Extendable) {
     this.#ensemble = ensemble;
     this.#lock = lock;
     this.#outstandingUntil = ensemble.nodes.map(() => -Infinity);
+    this.#answers = ensemble.nodes.map(() => null);
   }
 
   /**
@@ -47,7 +50,6 @@ export class Extender {
     const terms = new RoundTerms(environment, ttl, options.driftFactor);
     const request = this.#lock.extensionRequest(ttl);
     const round = new ExtensionRound(terms, quorum);
-    this.#lastRound = round;
     this.#openRounds.add(round);
     round.onSettled((isRenewed) => {
       this.#openRounds.delete(round);
@@ -62,6 +64,7 @@ export class Extender {
     for (const node of askable) {
       // A node that stays silent for a whole ttl will not answer that extension any more.
       this.#outstandingUntil[node] = terms.startedAt + ttl;
+      this.#answers[node] = null;
       round.asked(node);
       nodes[node]?.extend(request, (answer) => {
         this.#onAnswer(node, answer, round);
@@ -105,9 +108,10 @@ export class Extender {
     for (const round of [...this.#openRounds]) round.settle(false);
   }
 
-  /** What the nodes said in the last round. */
+  /** What the nodes said when they were asked last. */
   lastVotes(): readonly NodeVote[] {
-    return this.#lastRound?.votes(this.#ensemble.nodes) ?? [];
+    const { nodes } = this.#ensemble;
+    return nodes.map((node, index) => describeAnswer(node, this.#answers[index] ?? null));
   }
 
   #askable(): number[] {
@@ -119,6 +123,8 @@ export class Extender {
 
   #onAnswer(node: number, answer: ExtendAnswer, round: ExtensionRound): void {
     this.#outstandingUntil[node] = -Infinity;
+    // First: it may end the lock, and the error of that names what each node said.
+    this.#answers[node] = answer;
     const counts = this.#lock.onExtensionAnswer(node, answer, round.terms);
     if (counts) round.answered(node, answer);
   }

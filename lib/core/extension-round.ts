@@ -1,6 +1,4 @@
-import { describeAnswer } from './node-votes.js';
-import type { NodeVote } from './errors.js';
-import type { ExtendAnswer, LockNode } from './lock-node.js';
+import type { ExtendAnswer } from './lock-node.js';
 import type { RoundTerms } from './node-leases.js';
 
 /** One round of extension: which nodes were asked, what they said, and whether it was enough. */
@@ -38,10 +36,5 @@ export class ExtensionRound {
     if (this.#isSettled) return;
     this.#isSettled = true;
     for (const listener of this.#listeners) listener(isRenewed);
-  }
-
-  /** What each node has said in this round so far. */
-  votes(nodes: readonly LockNode[]): NodeVote[] {
-    return nodes.map((node, index) => describeAnswer(node, this.#answers.get(index) ?? null));
   }
 }

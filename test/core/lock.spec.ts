@@ -518,6 +518,37 @@ describe('a lost lock', () => {
     });
   });
 
+  it("tells in its signal's reason also of the node whose answer ended it", async () => {
+    const { environment, redlock, node, until } = setScene();
+    const lock = await until(redlock.acquire('r', ttl, { watchdog: true }));
+    const { signal } = lock;
+    for (const lost of [0, 1]) node(lost).restart();
+    node(2).hang();
+
+    await environment.advance(ttl / 3 + 10);
+
+    const { votes } = expectInstance(signal.reason, LockLostError);
+    expect(votes.map(({ vote }) => vote)).toEqual(['revoked', 'revoked', 'none']);
+  });
+
+  it('tells in its error also of an answer to the round before', async () => {
+    const { environment, redlock, node, until } = setScene();
+    const lock = await until(redlock.acquire('r', ttl, { watchdog: true }));
+    node(0).restart();
+    node(1).refuse();
+    node(2).hang();
+    await environment.advance(ttl / 3 + 10);
+    node(0).refuse();
+    await environment.advance(ttl / 9);
+    node(2).expireNow('r');
+    node(2).heal();
+    await environment.advance(1);
+
+    const error = thrownBy(() => lock.assertHeld());
+
+    expect(error.votes.map(({ vote }) => vote)).toEqual(['failed', 'failed', 'revoked']);
+  });
+
   it('tells in its error what the nodes had said', async () => {
     const { environment, redlock, node, until } = setScene();
     const lock = await until(redlock.acquire('r', ttl, { watchdog: true }));
