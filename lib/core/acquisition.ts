@@ -106,7 +106,7 @@ export class Acquisition {
       if (patience === 0) {
         // Passes nobody over: one attempt, so that the error tells what the nodes say.
         if (waitingRoom.isNext(this.waiter)) return;
-        throw queuedError(this.#resources, this.waited());
+        throw this.#queuedError();
       }
       await this.waiter.pause(patience);
     }
@@ -136,6 +136,7 @@ export class Acquisition {
       // Silence in an attempt that was cut short says less than the attempt before it.
       const isCutShort = timeout < this.#fullTimeout && result.verdict === 'noQuorum';
       if (refused === null || !isCutShort) refused = result;
+      this.#tellThoseBehind(refused);
       // Time heals no misconfiguration: say it now rather than after `wait`.
       const isHopeless = result.verdict === 'misconfigured';
       if (isHopeless || this.#patience() === 0) throw this.#refusal(refused);
@@ -147,6 +148,12 @@ export class Acquisition {
       result = await this.#untilFresh(next, timeout, tieBreaker);
     }
     return result;
+  }
+
+  // They may run out of patience before it is their turn to ask.
+  #tellThoseBehind(refused: FailedAttempt): void {
+    const isOutage = refused.verdict === 'noQuorum' || refused.verdict === 'misconfigured';
+    for (const { line } of this.waiter.places) line.outage = isOutage ? refused : null;
   }
 
   async #rest({ verdict }: FailedAttempt): Promise<void> {
@@ -229,6 +236,13 @@ export class Acquisition {
 
   #randomOf({ min, max }: RetryDelay): Milliseconds {
     return min + this.#context.environment.random() * (max - min);
+  }
+
+  // Where those before it found too few nodes that can vote, nobody need hold the resource.
+  #queuedError(): RedlockError {
+    const outage = this.waiter.places.map(({ line }) => line.outage).find((each) => each !== null);
+    if (outage != null) return this.#refusal(outage);
+    return queuedError(this.#resources, this.waited());
   }
 
   #refusal(result: FailedAttempt): RedlockError {

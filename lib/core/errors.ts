@@ -63,7 +63,10 @@ export abstract class RedlockError extends Error {
   abstract readonly code: RedlockErrorCode;
   /** What was to be locked, sorted. */
   readonly resources: readonly string[];
-  /** What each node said in the deciding round; empty where no node was asked. */
+  /**
+   * What each node said in the deciding round, also where that was of the calls before it in this
+   * process; empty where no node was asked.
+   */
   readonly votes: readonly NodeVote[];
   readonly [brand] = true;
 
@@ -85,7 +88,7 @@ export abstract class RedlockError extends Error {
   }
 }
 
-/** Others hold the resource, and `wait` was spent. */
+/** Others hold the resource, or calls of this process were before it, and `wait` was spent. */
 export class LockTakenError extends RedlockError {
   static override readonly code = 'LOCK_TAKEN';
   readonly code = LockTakenError.code;

@@ -1,3 +1,4 @@
+import type { FailedAttempt } from './attempt.js';
 import type { Environment, TimerHandle } from './environment.js';
 import type { Milliseconds } from './units.js';
 import type { WakeUps } from './wake-ups.js';
@@ -55,6 +56,8 @@ export class Line {
   isReleasing = false;
   /** How many processes the last wake-up woke, the one that released not counted. */
   racers = 0;
+  /** The last attempt of this process, where too few nodes could vote; null where enough did. */
+  outage: FailedAttempt | null = null;
   /** Races after wake-ups since this process last had the lock. */
   races = 0;
 

@@ -96,7 +96,8 @@ export class Redlock {
   }
 
   /**
-   * Makes one attempt; null when others hold one of the resources.
+   * Makes one attempt; null when others hold one of the resources. None, and null, where other
+   * calls of this process wait for one already.
    * @throws NoQuorumError, LockExpiredError at once, and the rest as {@link acquire}.
    */
   async tryAcquire(

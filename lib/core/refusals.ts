@@ -25,7 +25,7 @@ export interface Refusal {
   readonly clockOffsets: readonly (Milliseconds | null)[];
 }
 
-/** The error for a call whose last attempt failed. */
+/** The error for a call whose last attempt failed, or that of the calls before it. */
 export function refusalError(ensemble: Ensemble, refusal: Refusal): RedlockError {
   const { resources, verdict, answers } = refusal;
   const votes = ensemble.nodes.map((node, index) => describeAnswer(node, answers[index] ?? null));
@@ -60,6 +60,7 @@ export function queuedError(resources: readonly string[], waited: Milliseconds):
 }
 
 function effort({ attempts, waited }: Refusal): string {
+  if (attempts === 0) return `within ${Math.round(waited)} ms, behind other calls of this process`;
   const tries = attempts === 1 ? '1 attempt' : `${attempts} attempts`;
   return `in ${tries} and ${Math.round(waited)} ms`;
 }

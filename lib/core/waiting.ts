@@ -131,6 +131,7 @@ export class WaitingRoom {
     waiter.isHolding = true;
     for (const { line } of waiter.places) {
       line.races = 0;
+      line.outage = null;
       if (line.handOvers === 0) line.acquiredAt = now;
       this.#tidy(line);
     }

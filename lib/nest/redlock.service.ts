@@ -73,7 +73,8 @@ export class RedlockService {
   }
 
   /**
-   * Makes one attempt; null when others hold one of the resources.
+   * Makes one attempt; null when others hold one of the resources. None, and null, where other
+   * calls of this process wait for one already.
    * @throws NoQuorumError, LockExpiredError at once, and the rest as {@link acquire}.
    */
   async tryAcquire(

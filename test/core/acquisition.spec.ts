@@ -567,6 +567,50 @@ describe('too few nodes', () => {
     ]);
   });
 
+  it('are told to all calls of a process, also to those whose turn never came', async () => {
+    const { redlock, nodes, until } = setScene();
+    for (const node of nodes) node.refuse();
+    const calls = Array.from({ length: 20 }, () =>
+      reasonOf(redlock.acquire('r', ttl, { wait: 300 })),
+    );
+
+    const errors = await until(Promise.all(calls));
+
+    for (const error of errors) expect(error).toBeInstanceOf(NoQuorumError);
+    expect(expectInstance(errors[10], NoQuorumError).message).toMatch(
+      /^Could not lock "r" within 300 ms, behind other calls of this process: fewer than 2 of 3 /,
+    );
+    expect(errors[10]).toHaveProperty('votes', expectInstance(errors[0], NoQuorumError).votes);
+  });
+
+  it('are not called a taken lock by an attempt that finds others before it', async () => {
+    const { environment, redlock, nodes, rejection, until } = setScene();
+    for (const node of nodes) node.refuse();
+    const before = reasonOf(redlock.acquire('r', ttl, { wait: 300 }));
+    await environment.advance(100);
+
+    const error = await rejection(redlock.tryAcquire(['a', 'r'], ttl));
+
+    expect(error).toBeInstanceOf(NoQuorumError);
+    await until(before);
+  });
+
+  it('are forgotten as soon as enough of them vote again', async () => {
+    const { environment, redlock, nodes, rejection, until } = setScene();
+    for (const node of nodes) node.refuse();
+    const before = redlock.acquire('r', ttl);
+    const behind = redlock.acquire('r', ttl);
+    await environment.advance(1_000);
+    for (const node of nodes) node.heal();
+    const lock = await until(before);
+
+    const error = await rejection(redlock.acquire('r', ttl, { wait: 0 }));
+
+    expect(error).toBeInstanceOf(LockTakenError);
+    await until(lock.release());
+    await until((await until(behind)).release());
+  });
+
   it('are waited for: one that comes back in time gives the lock', async () => {
     const { environment, redlock, node, until } = setScene();
     node(0).refuse();
