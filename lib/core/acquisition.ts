@@ -133,9 +133,10 @@ export class Acquisition {
     let refused: FailedAttempt | null = null;
     let result = await this.#untilFresh(first, timeout, null);
     while (!(result instanceof Holding)) {
-      // Silence in an attempt that was cut short says less than the attempt before it.
-      const isCutShort = timeout < this.#fullTimeout && result.verdict === 'noQuorum';
-      if (refused === null || !isCutShort) refused = result;
+      // Silence in an attempt that was cut short, or of one node that was to decide for all, says
+      // less than the attempt before it.
+      const isPartial = timeout < this.#fullTimeout || result.tieBreaker !== null;
+      if (refused === null || !isPartial || result.verdict !== 'noQuorum') refused = result;
       this.#tellThoseBehind(refused);
       // Time heals no misconfiguration: say it now rather than after `wait`.
       const isHopeless = result.verdict === 'misconfigured';
@@ -143,7 +144,7 @@ export class Acquisition {
       await this.#rest(result);
       if (this.#patience() === 0) throw this.#refusal(refused);
       timeout = Math.min(this.#fullTimeout, this.#patience());
-      const tieBreaker = tieBreakerOf(refused);
+      const tieBreaker = tieBreakerOf(result);
       const next = await this.#attempt(0, timeout, tieBreaker);
       result = await this.#untilFresh(next, timeout, tieBreaker);
     }
@@ -250,6 +251,7 @@ export class Acquisition {
       resources: this.#resources,
       verdict: result.verdict,
       answers: result.answers,
+      tieBreaker: result.tieBreaker,
       attempts: this.#attempts,
       waited: this.waited(),
       clockOffsets: this.#context.tokens.offsets(),
@@ -259,8 +261,8 @@ export class Acquisition {
 
 // After a vote that was split, so that perhaps nobody has a quorum, the first live node breaks
 // the tie: those who find it taken ask no other node.
-function tieBreakerOf(failed: FailedAttempt | null): number | null {
-  if (failed?.verdict !== 'taken') return null;
+function tieBreakerOf(failed: FailedAttempt): number | null {
+  if (failed.verdict !== 'taken') return null;
   const isSplit = failed.answers.some((answer) => answer?.vote === 'granted');
   const votes = failed.answers.map((answer) => answer?.vote);
   return isSplit ? votes.findIndex((vote) => vote === 'granted' || vote === 'taken') : null;

@@ -18,6 +18,8 @@ export type FailedVerdict = Exclude<Verdict, 'open' | 'granted'> | 'expired' | '
 export interface FailedAttempt {
   readonly verdict: FailedVerdict;
   readonly answers: readonly (AcquireAnswer | null)[];
+  /** The only node that was asked, as it decided for all; null when all were. */
+  readonly tieBreaker: number | null;
 }
 
 /** What an attempt came to. */
@@ -164,7 +166,7 @@ export class Attempt {
       const wasAsked = this.#tieBreaker === null || index === this.#tieBreaker;
       if (wasAsked && !isUntouched(answers[index])) this.#undoAt(index);
     }
-    this.#settle({ verdict, answers });
+    this.#settle({ verdict, answers, tieBreaker: this.#tieBreaker });
   }
 
   // The answer of a slow node keeps the attempt in memory, and is not to keep its caller.

@@ -6,8 +6,8 @@ export interface NodeVote {
   /** The node's name: scheme, host, port and database, without credentials. */
   readonly node: string;
   /**
-   * `none`: this node had not been asked, or had not answered, when the round was decided, or its
-   * time was over.
+   * `none`: this node had not answered when the round was decided, or its time was over; or it was
+   * not asked, as the message says then.
    * `revoked`: an extension found that the node had lost a key, or that it was another's.
    */
   readonly vote: Vote | 'revoked' | 'none';
@@ -160,7 +160,7 @@ export function describeVotes(votes: readonly NodeVote[]): string {
 }
 
 function describeVote({ node, vote, message }: NodeVote): string {
-  if (vote === 'none') return `${node} had not answered yet`;
+  if (vote === 'none') return `${node} ${message === '' ? 'had not answered yet' : message}`;
   return `${node} ${vote}${message === '' ? '' : ` (${message})`}`;
 }
 

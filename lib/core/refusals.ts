@@ -10,7 +10,7 @@ import {
 import { describeAnswer } from './node-votes.js';
 import type { FailedVerdict } from './attempt.js';
 import type { Ensemble } from './ensemble.js';
-import type { RedlockError } from './errors.js';
+import type { NodeVote, RedlockError } from './errors.js';
 import type { AcquireAnswer } from './lock-node.js';
 import type { Milliseconds } from './units.js';
 
@@ -19,6 +19,8 @@ export interface Refusal {
   readonly resources: readonly string[];
   readonly verdict: FailedVerdict;
   readonly answers: readonly (AcquireAnswer | null)[];
+  /** The only node that was asked; null when all were. */
+  readonly tieBreaker: number | null;
   readonly attempts: number;
   readonly waited: Milliseconds;
   /** Each node's clock minus the own one, in ms, as last heard. */
@@ -27,8 +29,12 @@ export interface Refusal {
 
 /** The error for a call whose last attempt failed, or that of the calls before it. */
 export function refusalError(ensemble: Ensemble, refusal: Refusal): RedlockError {
-  const { resources, verdict, answers } = refusal;
-  const votes = ensemble.nodes.map((node, index) => describeAnswer(node, answers[index] ?? null));
+  const { resources, verdict, answers, tieBreaker } = refusal;
+  const votes = ensemble.nodes.map((node, index): NodeVote => {
+    const wasAsked = tieBreaker === null || tieBreaker === index;
+    if (!wasAsked) return { node: node.name, vote: 'none', message: 'was not asked' };
+    return describeAnswer(node, answers[index] ?? null);
+  });
   const what = `Could not lock ${describeResources(resources)} ${effort(refusal)}`;
   const said = describeVotes(votes);
   switch (verdict) {

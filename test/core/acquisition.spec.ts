@@ -11,6 +11,7 @@ import { Redlock } from '../../lib/core/redlock.js';
 import { FaultyNode } from '../../lib/testing/faulty-node.js';
 import { expectInstance, reasonOf, setScene } from './scene.js';
 import type { Lock } from '../../lib/core/lock.js';
+import type { Scene } from './scene.js';
 
 const ttl = 10_000;
 
@@ -473,6 +474,41 @@ describe('a split vote', () => {
     expect(nodes.map((each) => each.count('acquire'))).toEqual(counts);
     void redlock.close();
     await until(call);
+  });
+
+  describe('that the first live node decides at last', () => {
+    const split = (): Scene => {
+      const scene = setScene();
+      for (const index of [0, 2]) scene.node(index).occupy('r', 60_000);
+      for (const node of scene.nodes) node.delay({ answer: 1 });
+      return scene;
+    };
+    const retryDelay = { min: 100, max: 100 };
+
+    it('is told with that the others were not asked', async () => {
+      const { redlock, rejection } = split();
+
+      const error = expectInstance(
+        await rejection(redlock.acquire('r', ttl, { wait: 90, retryDelay })),
+        LockTakenError,
+      );
+
+      expect(error.message).toMatch(
+        /in 2 attempts .*taken \(for another 59998 ms\), node-1 was not asked, node-2 was not asked\./,
+      );
+      expect(error.votes[1]).toEqual({ node: 'node-1', vote: 'none', message: 'was not asked' });
+    });
+
+    it('is no matter of too few nodes where that one falls silent', async () => {
+      const { environment, redlock, node, until } = split();
+      const call = reasonOf(redlock.acquire('r', ttl, { wait: 600, retryDelay }));
+      await environment.settle();
+
+      node(0).hang();
+
+      const { message } = expectInstance(await until(call), LockTakenError);
+      expect(message).toMatch(/in 2 attempts .*node-0 taken \(.*node-1 granted, node-2 taken \(/);
+    });
   });
 
   it.each([1, 2, 3, 4, 5])(

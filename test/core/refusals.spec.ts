@@ -31,7 +31,7 @@ function refusal(
     environment,
     observer: silentObserver,
   };
-  const spent = { attempts: 1, waited: 0 };
+  const spent = { tieBreaker: null, attempts: 1, waited: 0 };
   return refusalError(ensemble, { resources: ['r'], verdict, answers, clockOffsets, ...spent });
 }
 
