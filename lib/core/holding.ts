@@ -52,14 +52,13 @@ export class Holding implements Extendable {
     acquiredAt = terms.startedAt,
     fencingToken = lowestTokenOf(request.token),
   ) {
-    const { nodes, quorum } = ensemble;
     this.acquiredAt = acquiredAt;
     this.fencingToken = fencingToken;
     this.#ensemble = ensemble;
     this.#terms = terms;
     this.#request = request;
     this.#ttlLongest = request.ttl;
-    this.#leases = new NodeLeases(nodes.length, quorum);
+    this.#leases = new NodeLeases(ensemble.nodes.length, ensemble.quorum);
     this.#answers = answers;
     for (let node = 0; node < answers.length; node += 1) {
       if (answers[node]?.vote === 'granted') this.#leases.grant(node, terms);
@@ -221,8 +220,7 @@ export class Holding implements Extendable {
   }
 
   #extension(): Extender {
-    this.#extender ??= new Extender(this.#ensemble, this);
-    return this.#extender;
+    return (this.#extender ??= new Extender(this.#ensemble, this));
   }
 
   #revoke(node: number): void {
@@ -288,8 +286,10 @@ export class Holding implements Extendable {
     this.#expiryTimer = environment.startTimer(this.remaining(), onExpiry, false);
   }
 
+  // Nothing but its ttl ends a lock that nobody extends.
   #expire(): void {
-    this.lose(this.isPastMaxHold() ? 'maxHold' : 'expired');
+    const isExtended = this.#care?.isExtended === true || this.#extender !== null;
+    this.lose(isExtended && this.isPastMaxHold() ? 'maxHold' : 'expired');
   }
 
   #stopCare(): void {

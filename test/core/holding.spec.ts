@@ -802,6 +802,26 @@ describe('maxHold', () => {
     expect(observer.lost.mock.calls).toEqual([[lock, 'maxHold', expect.any(Number)]]);
   });
 
+  it('is not what ended a lock that nobody extends', async () => {
+    const { environment, redlock, observer, until } = setScene();
+    const lock = await until(redlock.acquire('r', ttl, { maxHold: 1_000 }));
+
+    await environment.advance(ttl);
+
+    expect(observer.lost.mock.calls).toEqual([[lock, 'expired', expect.any(Number)]]);
+  });
+
+  it('is what ended a lock that its holder has extended until then', async () => {
+    const { environment, redlock, observer, until } = setScene();
+    const lock = await until(redlock.acquire('r', ttl, { maxHold: 1_000 }));
+    await environment.advance(500);
+    await until(lock.extend());
+
+    await environment.advance(ttl);
+
+    expect(observer.lost.mock.calls).toEqual([[lock, 'maxHold', expect.any(Number)]]);
+  });
+
   it('refuses an extension by hand', async () => {
     const { environment, redlock, rejection, until } = setScene();
     const lock = await until(redlock.acquire('r', ttl, options));
