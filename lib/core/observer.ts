@@ -13,12 +13,16 @@ export interface RedlockObserver {
    * this process handed it over.
    */
   acquired(lock: Lock, waited: Milliseconds, attempts: number): void;
-  /** A call for a lock was refused, cancelled or given up with `error`. */
+  /**
+   * A call for a lock was refused or given up with `error`; `isAborted` where that is the reason of
+   * the caller's signal.
+   */
   refused(
     resources: readonly string[],
     error: unknown,
     waited: Milliseconds,
     attempts: number,
+    isAborted: boolean,
   ): void;
   /** A quorum of nodes extended the lock. */
   extended(lock: Lock): void;

@@ -202,11 +202,13 @@ export class Redlock {
       return lock;
     } catch (error) {
       const { attempts } = acquisition;
+      // An error too, perhaps: that of another lock.
+      const isAborted = error === given.signal?.reason;
       // Made where the last answer came in; who asked is in the stack of here.
-      if (error instanceof RedlockError && error !== given.signal?.reason) {
+      if (error instanceof RedlockError && !isAborted) {
         Error.captureStackTrace(error, this.#acquire);
       }
-      this.#context.observer.refused(resources, error, acquisition.waited(), attempts);
+      this.#context.observer.refused(resources, error, acquisition.waited(), attempts, isAborted);
       throw error;
     }
   }

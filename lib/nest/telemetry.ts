@@ -23,6 +23,8 @@ export interface AcquireMessage {
   readonly attempts: number;
   /** Why there is no lock; undefined where there is one. */
   readonly error: unknown;
+  /** Whether the call was given up: the error, which may be any, is the reason of its signal. */
+  readonly isAborted: boolean;
   /** Whose lock it is; null where there is none. */
   readonly ownerId: string | null;
   readonly fencingToken: number | null;
@@ -111,13 +113,13 @@ export function createObserver(redlock: string, environment: Environment): Redlo
     acquired(lock, waited, attempts) {
       if (!channels.acquire.hasSubscribers) return;
       const { resources, ownerId, fencingToken } = lock;
-      const outcome = { error: undefined, ownerId, fencingToken };
+      const outcome = { error: undefined, isAborted: false, ownerId, fencingToken };
       const message: AcquireMessage = { redlock, resources, waited, attempts, ...outcome };
       channels.acquire.publish(message);
     },
-    refused(resources, error, waited, attempts) {
+    refused(resources, error, waited, attempts, isAborted) {
       if (!channels.acquire.hasSubscribers) return;
-      const outcome = { error, ownerId: null, fencingToken: null };
+      const outcome = { error, isAborted, ownerId: null, fencingToken: null };
       const message: AcquireMessage = { redlock, resources, waited, attempts, ...outcome };
       channels.acquire.publish(message);
     },

@@ -3,6 +3,7 @@
 import { diag, type Attributes } from '@opentelemetry/api';
 
 import { RedlockError, type RedlockErrorCode } from '../core/errors.js';
+import type { AcquireMessage } from '../nest/telemetry.js';
 
 /** Name of the instrumentation scope, and with an underscore the namespace of all names. */
 export const scopeName = 'nestjs-locked';
@@ -31,9 +32,9 @@ export function lockAttributes(
 }
 
 /** What a call for a lock came to, by the error it was refused with. */
-export function outcomeOf(error: unknown): AcquireOutcome {
+export function outcomeOf({ error, isAborted }: AcquireMessage): AcquireOutcome {
   if (error === undefined) return 'granted';
-  if (!(error instanceof RedlockError)) return 'aborted';
+  if (isAborted || !(error instanceof RedlockError)) return 'aborted';
   return outcomes[error.code] ?? 'aborted';
 }
 

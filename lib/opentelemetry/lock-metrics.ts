@@ -67,11 +67,12 @@ export class LockMetrics {
     this.#losses = counted('losses', 'lock', 'Locks that ended before their holder did.');
   }
 
-  onAcquire({ error, waited }: AcquireMessage, lock: Attributes): void {
-    if (error === undefined) this.#beginTroubles(lock);
-    const attributes = { ...lock, 'nestjs_locked.outcome': outcomeOf(error) };
+  onAcquire(message: AcquireMessage, lock: Attributes): void {
+    const outcome = outcomeOf(message);
+    if (outcome === 'granted') this.#beginTroubles(lock);
+    const attributes = { ...lock, 'nestjs_locked.outcome': outcome };
     this.#acquisitions.add(1, attributes);
-    this.#wait.record(toSeconds(waited), attributes);
+    this.#wait.record(toSeconds(message.waited), attributes);
   }
 
   onExtend(lock: Attributes): void {

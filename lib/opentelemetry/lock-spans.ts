@@ -38,7 +38,7 @@ export class LockSpans {
     const { waited, attempts, error, ownerId, fencingToken } = message;
     const names = { 'nestjs_locked.resource.names': [...message.resources] };
     const attributes = this.#hasResourceNames ? { ...lock, ...names } : lock;
-    const outcome = outcomeOf(error);
+    const outcome = outcomeOf(message);
     const now = systemEnvironment.wallClock();
     const span = this.#tracer.startSpan(
       'lock acquire',

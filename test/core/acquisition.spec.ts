@@ -752,7 +752,7 @@ describe("the caller's abort signal", () => {
 
     expect(error).toBe(reason);
     expect(node(0).calls).toEqual([]);
-    expect(observer.refused).toHaveBeenCalledWith(['r'], reason, 0, 0);
+    expect(observer.refused).toHaveBeenCalledWith(['r'], reason, 0, 0, true);
   });
 
   it('is listened to no longer when the call is refused', async () => {

@@ -123,6 +123,6 @@ describe('the observer that nobody gave', () => {
   it('is silent', () => {
     const error = new Error('refused');
 
-    expect(silentObserver.refused(['r'], error, 0, 0)).toBeUndefined();
+    expect(silentObserver.refused(['r'], error, 0, 0, false)).toBeUndefined();
   });
 });

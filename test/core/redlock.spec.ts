@@ -627,7 +627,7 @@ describe('a Redlock that is closed', () => {
       });
     }
     expect(node(0).calls).toEqual([]);
-    expect(observer.refused.mock.calls).toEqual(errors.map((error) => [['r'], error, 0, 0]));
+    expect(observer.refused.mock.calls).toEqual(errors.map((error) => [['r'], error, 0, 0, false]));
     expect(redlock.status().isClosed).toBe(true);
   });
 });

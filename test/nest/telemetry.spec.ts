@@ -42,8 +42,8 @@ describe('the diagnostics channels', () => {
     const { ownerId, fencingToken, resources } = lock;
     const common = { redlock: 'default', resources, attempts: 1, waited: expect.any(Number) };
     expect(acquisitions).toEqual([
-      { ...common, error: undefined, ownerId, fencingToken },
-      { ...common, error: expect.any(Error), ownerId: null, fencingToken: null },
+      { ...common, error: undefined, isAborted: false, ownerId, fencingToken },
+      { ...common, error: expect.any(Error), isAborted: false, ownerId: null, fencingToken: null },
     ]);
     expect(releases).toEqual([
       { redlock: 'default', resources, ownerId, heldFor: expect.any(Number) },
@@ -151,7 +151,7 @@ describe('the diagnostics channels', () => {
     observer.released(untouchable, 1);
     observer.extended(untouchable);
     observer.roundDecided('acquire', ['a'], 1, true);
-    observer.refused(['a'], new Error('taken'), 1, 1);
+    observer.refused(['a'], new Error('taken'), 1, 1, false);
   });
 });
 

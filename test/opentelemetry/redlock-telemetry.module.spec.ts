@@ -28,7 +28,13 @@ import {
   SimpleSpanProcessor,
   type ReadableSpan,
 } from '@opentelemetry/sdk-trace-base';
-import { getRedlockToken, RedlockModule, RedlockService, type NodeInput } from 'nestjs-locked';
+import {
+  getRedlockToken,
+  NoQuorumError,
+  RedlockModule,
+  RedlockService,
+  type NodeInput,
+} from 'nestjs-locked';
 import { RedlockTelemetryModule, type RedlockTelemetryOptions } from 'nestjs-locked/opentelemetry';
 import type { FaultyNode } from 'nestjs-locked/testing';
 
@@ -125,6 +131,19 @@ describe('metrics', () => {
       { ...taken, value: 2 },
       { ...domain, 'nestjs_locked.outcome': 'aborted', value: 1 },
     ]);
+  });
+
+  it('count a call that was given up as that, also for the error of another lock', async () => {
+    const { redlock, points, spans } = await startTelemetry();
+    const signal = AbortSignal.abort(new NoQuorumError('no quorum', { resources: ['b'] }));
+
+    const error = await rejection(redlock.acquire('a', 10_000, { signal }));
+
+    expect(error).toBe(signal.reason);
+    expect(values(await points('nestjs_locked.acquisitions'))).toEqual([
+      { ...domain, 'nestjs_locked.outcome': 'aborted', value: 1 },
+    ]);
+    expect(spans()[0]?.status.code).toBe(SpanStatusCode.UNSET);
   });
 
   it('count the calls that were still waiting at the shutdown', async () => {
