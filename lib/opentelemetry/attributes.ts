@@ -38,6 +38,11 @@ export function outcomeOf({ error, isAborted }: AcquireMessage): AcquireOutcome 
   return outcomes[error.code] ?? 'aborted';
 }
 
+/** Why a lock was lost, spelt as all values of attributes are. */
+export function lossReasonOf(reason: string): string {
+  return reason.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}
+
 const outcomes: Partial<Record<RedlockErrorCode, AcquireOutcome>> = {
   LOCK_TAKEN: 'taken',
   NO_QUORUM: 'no_quorum',

@@ -10,7 +10,7 @@ import type {
   ReleaseMessage,
   RoundMessage,
 } from '../nest/telemetry.js';
-import { outcomeOf, type AcquireOutcome } from './attributes.js';
+import { lossReasonOf, outcomeOf, type AcquireOutcome } from './attributes.js';
 
 /** Around a round trip at one end, around `wait` and `ttl` at the other; in s. */
 const waitBoundaries = [
@@ -84,7 +84,7 @@ export class LockMetrics {
   }
 
   onLost({ heldFor, reason }: LostMessage, lock: Attributes): void {
-    this.#losses.add(1, { ...lock, 'nestjs_locked.loss.reason': reason });
+    this.#losses.add(1, { ...lock, 'nestjs_locked.loss.reason': lossReasonOf(reason) });
     this.#hold.record(toSeconds(heldFor), { ...lock, 'nestjs_locked.outcome': 'lost' });
   }
 
@@ -104,7 +104,7 @@ export class LockMetrics {
     if (this.#locked.has(key) || this.#locked.size === CLASSES_MAX) return;
     this.#locked.add(key);
     for (const reason of lossReasons) {
-      this.#losses.add(0, { ...lock, 'nestjs_locked.loss.reason': reason });
+      this.#losses.add(0, { ...lock, 'nestjs_locked.loss.reason': lossReasonOf(reason) });
     }
     for (const outcome of troubles) {
       this.#acquisitions.add(0, { ...lock, 'nestjs_locked.outcome': outcome });

@@ -17,7 +17,7 @@ import type {
   LostMessage,
   ReleaseMessage,
 } from '../nest/telemetry.js';
-import { outcomeOf, type AcquireOutcome } from './attributes.js';
+import { lossReasonOf, outcomeOf, type AcquireOutcome } from './attributes.js';
 
 /** Others hold the lock, or the caller gave up: what locks are for, and no error. */
 const expected: readonly AcquireOutcome[] = ['granted', 'taken', 'aborted'];
@@ -71,7 +71,7 @@ export class LockSpans {
   onLost({ ownerId, reason }: LostMessage): void {
     const span = this.#held.get(ownerId);
     if (span === undefined) return;
-    span.setAttribute('nestjs_locked.loss.reason', reason);
+    span.setAttribute('nestjs_locked.loss.reason', lossReasonOf(reason));
     fail(span, 'LOCK_LOST');
     this.#end(ownerId);
   }

@@ -227,7 +227,7 @@ describe('metrics', () => {
     const after = await points('nestjs_locked.losses');
 
     const sku = { ...domain, 'nestjs_locked.resource.class': 'sku' };
-    const reasons = ['expired', 'suspended', 'revoked', 'maxHold', 'closed'];
+    const reasons = ['expired', 'suspended', 'revoked', 'max_hold', 'closed'];
     const counted = (reason: string, value: number) => {
       return { ...sku, 'nestjs_locked.loss.reason': reason, value };
     };
@@ -235,6 +235,18 @@ describe('metrics', () => {
     expect(values(after)).toEqual(
       reasons.map((reason) => counted(reason, reason === 'revoked' ? 1 : 0)),
     );
+  });
+
+  it('spell the reason of a loss as all other values, and so do spans', async () => {
+    const { redlock, points, spans } = await startTelemetry();
+    const options = { ttl: 200, maxHold: 100 };
+
+    await rejection(redlock.using('a', options, (lock) => aborted(lock.signal)));
+
+    const lost = (await points('nestjs_locked.losses')).filter(({ value }) => value > 0);
+    const reason = { 'nestjs_locked.loss.reason': 'max_hold' };
+    expect(values(lost)).toEqual([{ ...domain, ...reason, value: 1 }]);
+    expect(spans().at(-1)?.attributes).toMatchObject(reason);
   });
 
   it('count no_quorum and expired from 0 as well, which are worth an alert', async () => {
