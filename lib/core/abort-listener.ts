@@ -1,34 +1,38 @@
-// One listener for all calls that wait with the same signal, such as that of an application's
-// shutdown: Node 20 takes more than ten of them for a leak, and warns.
-import type { Waiter } from './waiter.js';
+// One listener for all that end with the same signal, such as calls that wait until that of an
+// application's shutdown: Node 20 takes more than ten of them for a leak, and warns.
+
+/** What ends before its time, and is told why. */
+export interface Interruptible {
+  interrupt(reason: unknown): void;
+}
 
 const listeners = new WeakMap<AbortSignal, AbortListener>();
 
 class AbortListener {
-  readonly waiters = new Set<Waiter>();
+  readonly targets = new Set<Interruptible>();
 
   constructor(readonly signal: AbortSignal) {}
 
   readonly onAbort = (): void => {
-    for (const waiter of this.waiters) waiter.interrupt(this.signal.reason);
+    for (const target of this.targets) target.interrupt(this.signal.reason);
   };
 }
 
-/** Interrupts `waiter` with the reason of `signal` when that aborts. */
-export function interruptOnAbort(signal: AbortSignal, waiter: Waiter): void {
+/** Interrupts `target` with the reason of `signal` when that aborts. */
+export function interruptOnAbort(signal: AbortSignal, target: Interruptible): void {
   let listener = listeners.get(signal);
   if (listener === undefined) {
     listener = new AbortListener(signal);
     listeners.set(signal, listener);
     signal.addEventListener('abort', listener.onAbort);
   }
-  listener.waiters.add(waiter);
+  listener.targets.add(target);
 }
 
 /** Ends {@link interruptOnAbort}; nothing of it is left on the signal. */
-export function ignoreAbort(signal: AbortSignal, waiter: Waiter): void {
+export function ignoreAbort(signal: AbortSignal, target: Interruptible): void {
   const listener = listeners.get(signal);
-  if (!listener?.waiters.delete(waiter) || listener.waiters.size > 0) return;
+  if (!listener?.targets.delete(target) || listener.targets.size > 0) return;
   listeners.delete(signal);
   signal.removeEventListener('abort', listener.onAbort);
 }

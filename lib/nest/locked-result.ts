@@ -5,6 +5,7 @@ import { ReadableStream } from 'node:stream/web';
 
 import { defer, isObservable, Observable } from 'rxjs';
 
+import { ignoreAbort, interruptOnAbort } from '../core/abort-listener.js';
 import type { Hold } from './lock-hold.js';
 
 /** What is needed of Node's Readable; that of another copy or library will do too. */
@@ -102,7 +103,7 @@ export function holdWhileObserved(
   const observable = new Observable((subscriber) => {
     // From now on who leaves last ends it. A response may have one of these for each try.
     signal.removeEventListener('abort', drop);
-    const onLost = (): void => subscriber.error(signal.reason);
+    const whenLost = { interrupt: (reason: unknown) => subscriber.error(reason) };
     let isLeaving = false;
     const leave = (end: () => Promise<void>): Promise<void> => {
       if (isLeaving) return Promise.resolve();
@@ -112,14 +113,14 @@ export function holdWhileObserved(
     };
     // First of all, as what follows may end at once.
     subscriber.add(() => {
-      signal.removeEventListener('abort', onLost);
+      ignoreAbort(signal, whenLost);
       void leave(hold.settle);
     });
     observers += 1;
     if (hold.isOver) subscriber.error(hold.lock.lostError());
-    else if (signal.aborted) onLost();
+    else if (signal.aborted) subscriber.error(signal.reason);
     if (subscriber.closed) return;
-    signal.addEventListener('abort', onLost, { once: true });
+    interruptOnAbort(signal, whenLost);
     const inner = hold.run(() =>
       // defer: a source that throws is one that fails.
       defer(source).subscribe({
@@ -221,16 +222,16 @@ function readingOf(stream: ReadableStream): AsyncIterable<unknown> {
 function unlessLost<T>(hold: Hold, take: () => Promise<T>): Promise<T> {
   const { signal } = hold.lock;
   return new Promise((resolve, reject) => {
-    const onLost = (): void => reject(signal.reason as Error);
     if (signal.aborted) {
-      onLost();
+      reject(signal.reason as Error);
       return;
     }
-    // A listener for each step: racing with one long-lived promise would leak a reaction a step.
-    signal.addEventListener('abort', onLost, { once: true });
+    // For each step anew: racing with one long-lived promise would leak a reaction a step.
+    const step = { interrupt: reject };
+    interruptOnAbort(signal, step);
     // Async, as an iterator's steps need not be promises, and may throw.
     const taken = (async () => take())();
-    taken.finally(() => signal.removeEventListener('abort', onLost)).then(resolve, reject);
+    taken.finally(() => ignoreAbort(signal, step)).then(resolve, reject);
   });
 }
 

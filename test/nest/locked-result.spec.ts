@@ -155,6 +155,7 @@ class Feeds {
 
   @Locked('feed', { wait: 0 })
   async hang(): Promise<AsyncIterable<number>> {
+    this.lock = currentLock();
     const hanging = () => new Promise<never>(() => {});
     return { [Symbol.asyncIterator]: () => ({ next: hanging, return: hanging }) };
   }
@@ -855,6 +856,36 @@ describe('a lock that is held for long', () => {
     subscribe(observable).subscription.unsubscribe();
 
     expect(listeners(feeds)).toBe(before);
+  });
+
+  it('has one listener for all that subscribe at the same time, and tells each', async () => {
+    const { feeds, loseLock } = await start();
+    const observable = await feeds.observeLater();
+    const { end } = subscribe(observable);
+    const before = listeners(feeds);
+
+    const others = Array.from({ length: 11 }, () => subscribe(observable));
+    const during = listeners(feeds);
+    loseLock();
+
+    const ends = await Promise.all([end, ...others.map((other) => other.end)]);
+    expect(during).toBe(before);
+    expect(ends).toEqual(ends.map(() => expect.objectContaining({ code: 'LOCK_LOST' })));
+  });
+
+  it('has one listener for all steps that are under way at the same time', async () => {
+    const { feeds, loseLock } = await start();
+    const hanging = (await feeds.hang())[Symbol.asyncIterator]();
+    const before = listeners(feeds);
+
+    const steps = Array.from({ length: 12 }, () => rejection(hanging.next()));
+
+    const during = listeners(feeds);
+    loseLock();
+
+    const ends = await Promise.all(steps);
+    expect(during).toBe(before + 1);
+    expect(ends).toEqual(ends.map(() => expect.objectContaining({ code: 'LOCK_LOST' })));
   });
 });
 
