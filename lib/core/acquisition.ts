@@ -241,9 +241,12 @@ export class Acquisition {
 
   // Where those before it found too few nodes that can vote, nobody need hold the resource.
   #queuedError(): RedlockError {
-    const outage = this.waiter.places.map(({ line }) => line.outage).find((each) => each !== null);
+    const lines = this.waiter.places.map(({ line }) => line);
+    const outage = lines.map((line) => line.outage).find((each) => each !== null);
     if (outage != null) return this.#refusal(outage);
-    return queuedError(this.#resources, this.waited());
+    const queued = lines.filter(({ head }) => head !== this.waiter);
+    const names = queued.map(({ resource }) => resource);
+    return queuedError(this.#resources, names, this.waited());
   }
 
   #refusal(result: FailedAttempt): RedlockError {

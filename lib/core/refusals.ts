@@ -57,11 +57,18 @@ export function refusalError(ensemble: Ensemble, refusal: Refusal): RedlockError
   }
 }
 
-/** The error for a call that found others of its process before it and did not want to wait. */
-export function queuedError(resources: readonly string[], waited: Milliseconds): LockTakenError {
+/**
+ * The error for a call that found others of its process before it and did not want to wait;
+ * `queued` are those of its resources for which it did.
+ */
+export function queuedError(
+  resources: readonly string[],
+  queued: readonly string[],
+  waited: Milliseconds,
+): LockTakenError {
   const message =
     `Could not lock ${describeResources(resources)} within ${Math.round(waited)} ms: other ` +
-    `calls of this process hold it or wait for it`;
+    `calls of this process hold or wait for ${describeResources(queued)}`;
   return new LockTakenError(message, { resources, retryAfter: null });
 }
 

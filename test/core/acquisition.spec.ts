@@ -255,14 +255,14 @@ describe('a wait of 0', () => {
     const before = node(0).count('acquire');
 
     const error = expectInstance(
-      await rejection(redlock.acquire('r', ttl, { wait: 0 }), 1),
+      await rejection(redlock.acquire(['r', 'a'], ttl, { wait: 0 }), 1),
       LockTakenError,
     );
 
     expect(error.message).toContain(
-      'Could not lock "r" within 0 ms: other calls of this process hold it or wait for it',
+      'Could not lock "a", "r" within 0 ms: other calls of this process hold or wait for "r". ',
     );
-    expect(error.resources).toEqual(['r']);
+    expect(error.resources).toEqual(['a', 'r']);
     expect(error.retryAfter).toBeNull();
     expect(node(0).count('acquire')).toBe(before);
     await until(queued);
