@@ -3,7 +3,7 @@
 import { finished } from 'node:stream';
 import { ReadableStream } from 'node:stream/web';
 
-import { defer, isObservable, Observable } from 'rxjs';
+import { defer, isObservable, Observable, Subject, takeUntil } from 'rxjs';
 
 import { ignoreAbort, interruptOnAbort } from '../core/abort-listener.js';
 import type { Hold } from './lock-hold.js';
@@ -104,6 +104,7 @@ export function holdWhileObserved(
     // From now on who leaves last ends it. A response may have one of these for each try.
     signal.removeEventListener('abort', drop);
     const whenLost = { interrupt: (reason: unknown) => subscriber.error(reason) };
+    const left = new Subject<void>();
     let isLeaving = false;
     const leave = (end: () => Promise<void>): Promise<void> => {
       if (isLeaving) return Promise.resolve();
@@ -115,15 +116,17 @@ export function holdWhileObserved(
     subscriber.add(() => {
       ignoreAbort(signal, whenLost);
       void leave(hold.settle);
+      left.next();
     });
     observers += 1;
     if (hold.isOver) subscriber.error(hold.lock.lostError());
     else if (signal.aborted) subscriber.error(signal.reason);
     if (subscriber.closed) return;
     interruptOnAbort(signal, whenLost);
-    const inner = hold.run(() =>
-      // defer: a source that throws is one that fails.
-      defer(source).subscribe({
+    // defer: a source that throws is one that fails. takeUntil: one that emits all at once ends.
+    const held = defer(source).pipe(takeUntil(left));
+    hold.run(() =>
+      held.subscribe({
         next: (value) => subscriber.next(value),
         error: (error) => void leave(hold.settle).then(() => subscriber.error(error)),
         complete: () =>
@@ -133,7 +136,6 @@ export function holdWhileObserved(
           ),
       }),
     );
-    subscriber.add(inner);
   });
   return Object.assign(observable, { [dropKey]: drop });
 }

@@ -22,10 +22,13 @@ import {
   BehaviorSubject,
   concat,
   defer,
+  from,
   lastValueFrom,
+  mergeAll,
   Observable,
   of,
   Subject,
+  take,
   tap,
   throwError,
   toArray,
@@ -83,6 +86,11 @@ class Feeds {
   @Locked('feed', { wait: 0, onTaken: () => of(7, 8) })
   observeOrElse(): Observable<number> {
     return of(1);
+  }
+
+  @Locked('feed', { wait: 0 })
+  observeAll(values: Iterable<number>): Observable<number> {
+    return from(values);
   }
 
   @Locked('feed', { wait: 0 })
@@ -401,6 +409,27 @@ describe('a @Locked method that returns an Observable', () => {
 
     await freed();
     expect(feeds.runs).toBe(0);
+  });
+
+  it.each([
+    ['itself', (feeds: Feeds, all: Iterable<number>) => feeds.observeAll(all)],
+    [
+      'by a promise',
+      (feeds: Feeds, all: Iterable<number>) =>
+        defer(() => feeds.attach(from(all))).pipe(mergeAll()),
+    ],
+  ])('ends a source that emits all at once when nobody wants more: %s', async (_way, observe) => {
+    const { feeds, freed } = await start();
+    let emitted = 0;
+    function* numbers(): Generator<number> {
+      while (emitted < 1_000) yield (emitted += 1);
+    }
+
+    const taken = await lastValueFrom(observe(feeds, numbers()).pipe(take(3), toArray()));
+
+    await freed();
+    expect(taken).toEqual([1, 2, 3]);
+    expect(emitted).toBe(3);
   });
 
   it('runs anew for each subscription, each with a lock of its own', async () => {
