@@ -159,7 +159,11 @@ export class Holding implements Extendable {
     // Judged once more before it is left. That may tell of a loss, and whoever is told may
     // release the lock in turn: the judgement comes before the question who is first.
     const wasHeld = this.isHeld();
-    this.#releasing ??= this.#releaseOnce(wasHeld);
+    if (this.#releasing !== null) return this.#releasing;
+    // Noted before anybody is called or told: they may release the lock in turn.
+    let finish: () => void;
+    this.#releasing = new Promise((resolve) => (finish = resolve));
+    this.#releaseOnce(wasHeld, () => finish());
     return this.#releasing;
   }
 
@@ -231,23 +235,19 @@ export class Holding implements Extendable {
     else this.#awaitExpiry();
   }
 
-  #releaseOnce(wasHeld: boolean): Promise<void> {
+  #releaseOnce(wasHeld: boolean, finish: () => void): void {
     // Left before the first byte is sent.
     if (wasHeld) this.#state = 'released';
     this.#stopCare();
     const succession = this.#care?.onReleasing() ?? 'others';
-    return new Promise((resolve) => {
-      const onDone = (listeners: number): void => {
-        // Over before it is told of: who is told may release the lock in turn.
-        this.#releasing ??= Promise.resolve();
-        this.#care?.onReleased(wasHeld, listeners);
-        // As an attempt does: late answers are not to keep whose lock it was.
-        this.#care = null;
-        resolve();
-      };
-      if (succession === 'handedOver') onDone(0);
-      else this.#askForRelease(succession === 'others', onDone);
-    });
+    const onDone = (listeners: number): void => {
+      this.#care?.onReleased(wasHeld, listeners);
+      // As an attempt does: late answers are not to keep whose lock it was.
+      this.#care = null;
+      finish();
+    };
+    if (succession === 'handedOver') onDone(0);
+    else this.#askForRelease(succession === 'others', onDone);
   }
 
   #askForRelease(wakes: boolean, onDone: (listeners: number) => void): void {

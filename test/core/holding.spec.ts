@@ -883,6 +883,21 @@ describe('a release', () => {
     expect(environment.pendingTimers).toBe(0);
   });
 
+  it('is one, and told once, also where a node that is asked for it asks for it in turn', async () => {
+    const { redlock, nodes, node, observer, until } = setScene();
+    const lock = await until(redlock.acquire('r', ttl));
+    const asked = jest.spyOn(node(0), 'release').mockImplementationOnce((request, onAnswer) => {
+      void lock.release();
+      node(0).release(request, onAnswer);
+    });
+
+    await until(lock.release());
+
+    asked.mockRestore();
+    expect(nodes.map((each) => each.count('release'))).toEqual([1, 1, 1]);
+    expect(observer.released).toHaveBeenCalledTimes(1);
+  });
+
   it('ends the claim before the first byte is sent', async () => {
     const { redlock, nodes, until } = setScene();
     const lock = await until(redlock.acquire('r', ttl));
