@@ -188,7 +188,8 @@ export class Redlock {
     given: UsingOptions,
     held: readonly string[],
   ): Promise<Lock> {
-    const resources = normalizeResources(input);
+    // Frozen: messages and errors share them with the lock, whose keys they are until its end.
+    const resources = Object.freeze(normalizeResources(input));
     checkKeys(resources, this.options.world.keyPrefix, 'resources');
     const options = resolveAcquire(this.options, kind, ttl, given);
     const hasBody = kind === 'using';

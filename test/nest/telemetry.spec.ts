@@ -139,6 +139,26 @@ describe('the diagnostics channels', () => {
     ]);
   });
 
+  it.each(['acquire', 'round', 'extend'])(
+    'harm no lock whose names a subscriber would hide in place: %s',
+    async (name) => {
+      const hide = (message: unknown): void => {
+        Reflect.set((message as { readonly resources: object }).resources, 0, 'hidden');
+      };
+      subscribe(`nestjs-locked:${name}`, hide);
+      afterTest(async () => unsubscribe(`nestjs-locked:${name}`, hide));
+      const imports = [RedlockModule.forRoot(threeNodes(), quick)];
+      const redlock = (await startPlain({ imports })).get(RedlockService);
+
+      const lock = await redlock.acquire('a');
+      await lock.extend();
+      await lock.release();
+
+      expect(lock.resources).toEqual(['a']);
+      expect(await redlock.inspect('a')).toMatchObject({ state: 'free' });
+    },
+  );
+
   it('cost nothing while nobody listens: no property of a lock is read', async () => {
     const observer = createObserver('default', systemEnvironment);
     const untouchable = new Proxy({} as Lock, {
