@@ -12,6 +12,7 @@ import {
 import type { WakeListener } from '../core/lock-node.js';
 import type { Milliseconds } from '../core/units.js';
 import { ReconnectDelay } from './reconnect-delay.js';
+import { isRefusal, outcomeOfError } from './redis-outcomes.js';
 import { endClient, type RedisTarget } from './redis-target.js';
 
 interface Channel {
@@ -106,8 +107,10 @@ export class RedisSubscriber {
     if (this.#channels.get(name)?.listeners !== listeners) return;
     this.#channels.delete(name);
     const unheard = this.isIdle ? [name, this.#commonChannel] : [name];
+    const client = this.#client;
     // On a connection that is lost there is nothing to end.
-    if (this.#isReady) this.#client?.unsubscribe(...unheard).catch(ignore);
+    if (client === null || !this.#isReady) return;
+    client.unsubscribe(...unheard).catch((error: unknown) => this.#onRefused(client, error));
   }
 
   // In the async context of the start: a connection outlives the call that listened first, and is
@@ -154,7 +157,18 @@ export class RedisSubscriber {
       channel.isLive = true;
       for (const listener of [...channel.listeners]) listener.onLive(true);
     };
-    client.subscribe(this.#commonChannel, name).then(onLive, () => this.#settle(client));
+    client.subscribe(this.#commonChannel, name).then(onLive, (error: unknown) => {
+      this.#settle(client);
+      this.#onRefused(client, error);
+    });
+  }
+
+  // By a server that is busy nobody would be heard, or all be told that somebody listens, for as
+  // long as the connection lasts: on the next one all that is wanted is asked for again.
+  #onRefused(client: Redis, error: unknown): void {
+    const outcome = outcomeOfError(error instanceof Error ? error.message : '');
+    const isForATime = isRefusal(outcome) && !outcome.isMisconfiguration;
+    if (isForATime && client === this.#client) this.#replace();
   }
 
   // Who accepts and never answers, or is gone without a word, would else be waited for for ever.

@@ -11,7 +11,7 @@ import { targetOfUrl } from '../../lib/nodes/redis-target.js';
 import { afterTest } from '../support/after-test.js';
 import { untilCollected } from '../support/collect-garbage.js';
 import { eventually } from '../support/eventually.js';
-import { client, server } from '../support/redis-of-spec.js';
+import { client, connect, server } from '../support/redis-of-spec.js';
 import { startRedisServer } from '../support/redis-servers.js';
 import { callsOn } from '../support/server-info.js';
 import { startPretender, startProxy } from '../support/servers-of-test.js';
@@ -77,6 +77,22 @@ async function subscriptions(channel = CHANNEL): Promise<number> {
 /** The server ends all connections but the test's own. */
 async function cutOff(): Promise<void> {
   await client.call('CLIENT', 'KILL', 'SKIPME', 'yes');
+}
+
+/** Does something that the server, busy with a script, refuses. */
+async function whileBusy(act: () => void): Promise<void> {
+  const threshold = 'busy-reply-threshold';
+  const [, before = ''] = await client.config('GET', threshold);
+  const busy = connect();
+  await client.config('SET', threshold, '10');
+  const script = busy.eval('while true do end', 0).catch(() => undefined);
+  await eventually(async () => (await client.ping().catch(() => 'BUSY')) === 'BUSY');
+  act();
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  await client.script('KILL');
+  await script;
+  await client.config('SET', threshold, before);
+  expect(await client.info('errorstats')).toContain('errorstat_BUSY');
 }
 
 describe('a subscriber', () => {
@@ -251,6 +267,29 @@ describe('a subscriber', () => {
     deaf.close();
 
     expect(ear.live).toEqual([]);
+  });
+
+  it('hears again after a busy server has refused the subscription', async () => {
+    const [earlier, ear] = [new Ear(), new Ear()];
+    subscriber.subscribe('earlier', earlier);
+    await earlier.told(1);
+
+    await whileBusy(() => subscriber.subscribe(CHANNEL, ear));
+
+    await ear.told(1);
+    expect(await subscriptions()).toBe(1);
+  });
+
+  it('leaves no subscription behind where a busy server has refused its end', async () => {
+    const [earlier, ear] = [new Ear(), new Ear()];
+    subscriber.subscribe('earlier', earlier);
+    const stop = subscriber.subscribe(CHANNEL, ear);
+    await ear.told(1);
+
+    await whileBusy(stop);
+
+    await eventually(async () => (await subscriptions()) === 0);
+    await eventually(() => subscriber.isLive('earlier'));
   });
 
   it('waits for a server that is not there, without a sound', async () => {
