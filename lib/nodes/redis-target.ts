@@ -4,6 +4,7 @@ import { Redis, type RedisOptions } from 'ioredis';
 import { checkNumber } from '../core/option-checks.js';
 import { DELAY_MAX } from '../core/options.js';
 import { describe } from '../core/resources.js';
+import type { Milliseconds } from '../core/units.js';
 
 /** Options of ioredis, with what we ask of them. */
 export type { RedisOptions };
@@ -52,7 +53,8 @@ export function targetOfOptions(
     get isUnverified() {
       return isUnverified(options);
     },
-    connect: () => new Redis({ connectionName: 'nestjs-locked', ...options, ...lockConnection }),
+    connect: () =>
+      new Redis({ connectionName: 'nestjs-locked', ...options, ...lockConnectionOf(options) }),
   };
 }
 
@@ -72,7 +74,7 @@ export function targetOfClient(
     get isUnverified() {
       return isUnverified(client.options);
     },
-    connect: () => client.duplicate(lockConnection),
+    connect: () => client.duplicate(lockConnectionOf(client.options)),
   };
 }
 
@@ -115,6 +117,12 @@ const lockConnection = {
   // Ours is in the keys already.
   keyPrefix: '',
 } as const satisfies RedisOptions;
+
+// A keepAlive of 0, as is the default of ioredis 5, is the system's: mostly two hours. Long before,
+// a NAT or a balancer has forgotten who is idle, and the next call would find all nodes silent.
+function lockConnectionOf({ keepAlive = 0 }: RedisOptions) {
+  return { ...lockConnection, keepAlive: keepAlive > 0 ? keepAlive : KEEP_ALIVE };
+}
 
 function optionsOfUrl(text: string, origin: string): RedisOptions {
   const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(text)?.[1]?.toLowerCase();
@@ -240,6 +248,9 @@ function addressOf(options: RedisOptions): { name: string; identity: string } {
   const identity = `${host.includes(':') ? `[${host}]` : host}:${options.port ?? DEFAULT_PORT}`;
   return { name: `${scheme}://${identity}/${db}`, identity };
 }
+
+/** As in ioredis 6. */
+const KEEP_ALIVE: Milliseconds = 30_000;
 
 const DEFAULT_HOST = 'localhost';
 const DEFAULT_PORT = 6379;

@@ -1,7 +1,8 @@
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 import { execFileSync } from 'node:child_process';
 import { EventEmitter } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
@@ -315,6 +316,20 @@ describe('a connection', () => {
     const [node] = nodes;
     return node === undefined ? 'none' : (await acquire(node, requestFor())).vote;
   }
+
+  it.each([
+    ['options', (options: RedisOptions) => options],
+    ['a client', idleClient],
+  ])('by %s is kept alive while idle, with the keepAlive of ioredis 5 too', async (_, wrap) => {
+    const { port } = await startServer();
+    const setKeepAlive = jest.spyOn(Socket.prototype, 'setKeepAlive');
+    afterTest(() => setKeepAlive.mockRestore());
+
+    const vote = await lockOver(wrap({ port, host: '127.0.0.1', keepAlive: 0 }));
+
+    expect(vote).toBe('granted');
+    expect(setKeepAlive.mock.calls).toEqual([[true, 30_000]]);
+  });
 
   it('goes by user, password and database of a URL', async () => {
     const server = await startServer();
