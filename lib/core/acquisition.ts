@@ -29,6 +29,12 @@ const POLL: RetryDelay = { min: 40, max: 60 };
 /** Attempts that follow at once when only the token proposal was in the way. */
 const STALE_RETRIES_MAX = 3;
 
+/**
+ * How often a call tries at least while the vote is split, whatever its `wait`. Else, of several
+ * that begin at once, such as a job's on all replicas, each might be told that another has it.
+ */
+const SPLIT_ATTEMPTS_MIN = 4;
+
 /** One call for a lock. */
 export class Acquisition {
   readonly #resources: readonly string[];
@@ -127,7 +133,7 @@ export class Acquisition {
   }
 
   // Goes on from the first attempt. That one had all the time that it needs, for `wait: 0` means
-  // one attempt; those after it keep to `wait`.
+  // one attempt; those after it keep to `wait`, but for those that a split vote asks for.
   async #persist(first: AttemptResult): Promise<Holding> {
     let timeout = this.#fullTimeout;
     let refused: FailedAttempt | null = null;
@@ -140,10 +146,10 @@ export class Acquisition {
       this.#tellThoseBehind(refused);
       // Time heals no misconfiguration: say it now rather than after `wait`.
       const isHopeless = result.verdict === 'misconfigured';
-      if (isHopeless || this.#patience() === 0) throw this.#refusal(refused);
+      if (isHopeless || this.#isSpent(result)) throw this.#refusal(refused);
       await this.#rest(result);
-      if (this.#patience() === 0) throw this.#refusal(refused);
-      timeout = Math.min(this.#fullTimeout, this.#patience());
+      if (this.#isSpent(result)) throw this.#refusal(refused);
+      timeout = Math.min(this.#fullTimeout, this.#patience() || Infinity);
       const tieBreaker = tieBreakerOf(result);
       const next = await this.#attempt(0, timeout, tieBreaker);
       result = await this.#untilFresh(next, timeout, tieBreaker);
@@ -157,9 +163,20 @@ export class Acquisition {
     for (const { line } of this.waiter.places) line.outage = isOutage ? refused : null;
   }
 
+  // Behind a holder of this process it would be handed the lock, and try for it all the same.
+  #isSpent(result: FailedAttempt): boolean {
+    if (this.#patience() > 0) return false;
+    if (this.#attempts >= SPLIT_ATTEMPTS_MIN || tieBreakerOf(result) === null) return true;
+    return !this.#context.waitingRoom.isTurn(this.waiter);
+  }
+
   async #rest({ verdict }: FailedAttempt): Promise<void> {
     const { waitingRoom } = this.#context;
     const { retryDelay } = this.#options;
+    if (this.#patience() === 0) {
+      await this.waiter.pause(Math.min(this.#randomOf(retryDelay), this.#fullTimeout));
+      return;
+    }
     // Who waits for a resource that others hold is told of its release. As soon as no release
     // goes unheard it is woken, to try once more: one in between was not heard.
     if (verdict !== 'taken' || !waitingRoom.listen(this.waiter)) {

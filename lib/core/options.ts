@@ -23,7 +23,9 @@ export interface AcquireOptions {
   /**
    * How long to keep trying while others hold the resource or too few nodes answer, in whole
    * ms, 0 to 2_147_483_647; 0 makes one attempt. Counted from the call, the time in this
-   * process's queue included. The first attempt has its whole `nodeTimeout` all the same.
+   * process's queue included. The first attempt has its whole `nodeTimeout` all the same. Where the
+   * vote is split, as among replicas that ask at once, up to three more follow, each after a
+   * `retryDelay`: else each might be told that another has it.
    * @default 5_000 – longer than most critical sections, shorter than most HTTP timeouts
    */
   readonly wait?: Milliseconds;

@@ -96,7 +96,7 @@ export class Redlock {
   }
 
   /**
-   * Makes one attempt; null when others hold one of the resources. None, and null, where other
+   * Tries as {@link acquire} with `wait: 0`; null when others hold one of the resources, or other
    * calls of this process wait for one already.
    * @throws NoQuorumError, LockExpiredError at once, and the rest as {@link acquire}.
    */

@@ -9,9 +9,11 @@ import {
 } from '../../lib/core/errors.js';
 import { Redlock } from '../../lib/core/redlock.js';
 import { FaultyNode } from '../../lib/testing/faulty-node.js';
-import { expectInstance, reasonOf, setScene } from './scene.js';
+import { deferred, expectInstance, reasonOf, setScene } from './scene.js';
 import type { Lock } from '../../lib/core/lock.js';
 import type { Scene } from './scene.js';
+import type { SimulatedEnvironment } from '../support/simulated-environment.js';
+import type { TestNode } from '../support/test-node.js';
 
 const ttl = 10_000;
 
@@ -515,14 +517,7 @@ describe('a split vote', () => {
     'of 3 clients is over within a few round trips (seed %i)',
     async (seed) => {
       const { environment, nodes, owners, until } = setScene({ seed });
-      // Each over a network of its own, and next to another node.
-      const clients = nodes.map((nearest) => {
-        const own = nodes.map((node) => new FaultyNode({ node, environment }));
-        own.forEach((node, index) => {
-          node.delay({ request: nodes[index] === nearest ? 1 : 3, answer: 1 });
-        });
-        return new Redlock(own, {}, { environment });
-      });
+      const clients = nodes.map((nearest) => clientNextTo(nearest, nodes, environment));
       const startedAt = environment.now();
 
       const calls = clients.map((client) => client.acquire('r', ttl).catch(() => null));
@@ -535,6 +530,62 @@ describe('a split vote', () => {
       expect(environment.now() - startedAt).toBeLessThan(1_000);
     },
   );
+
+  it.each([1, 2, 3, 4, 5])(
+    'of 3 replicas whose cron fires at once, with no time to wait, lets one run (seed %i)',
+    async (seed) => {
+      const { environment, nodes, owners, until } = setScene({ seed });
+      const replicas = nodes.map((nearest) => clientNextTo(nearest, nodes, environment));
+
+      const calls = replicas.map((replica) => replica.tryAcquire('job', ttl));
+      await environment.advance(1);
+      const owning = new Set(await owners('job'));
+      const locks = await until(Promise.all(calls));
+
+      expect(owning.size).toBe(3);
+      expect(locks.filter((lock) => lock !== null)).toHaveLength(1);
+    },
+  );
+
+  it('is not for ever: with no time to wait, 4 attempts tell that the lock is taken', async () => {
+    const { redlock, node, rejection } = setScene();
+    node(1).occupy('r', 60_000);
+    node(2).occupy('r', 60_000);
+
+    const error = await rejection(redlock.acquire('r', ttl, { wait: 0 }));
+
+    expect(error).toBeInstanceOf(LockTakenError);
+    expect(node(0).count('acquire')).toBe(4);
+  });
+
+  it('is followed by one look at the node that decides, where another has the lock', async () => {
+    const { redlock, nodes, node, rejection } = setScene();
+    for (const index of [0, 1]) {
+      node(index).occupy('r', 60_000);
+      node(index).delay({ answer: 1 });
+    }
+
+    const error = await rejection(redlock.acquire('r', ttl, { wait: 0 }));
+
+    expect(error).toBeInstanceOf(LockTakenError);
+    expect(nodes.map((each) => each.count('acquire'))).toEqual([2, 1, 1]);
+  });
+
+  it('with the own process, behind its holder, is followed by no other attempt', async () => {
+    const { environment, redlock, node, until } = setScene();
+    const work = deferred();
+    const held = redlock.using('r', { watchdog: false }, () => work.promise);
+    await environment.advance(1);
+    node(0).lose();
+
+    const refused = reasonOf(redlock.using('r', { wait: 0 }, () => undefined));
+    await environment.advance(10);
+    work.resolve();
+    await until(held);
+
+    expect(await until(refused)).toBeInstanceOf(LockTakenError);
+    expect(await until(redlock.tryAcquire('r'))).not.toBeNull();
+  });
 });
 
 describe('a vote that cannot be won for a while', () => {
@@ -960,3 +1011,17 @@ describe('tryAcquire', () => {
     expect(environment.now()).toBe(startedAt);
   });
 });
+
+/** A process with a network of its own, by which one of the nodes is nearer than the others. */
+function clientNextTo(
+  nearest: TestNode,
+  nodes: readonly TestNode[],
+  environment: SimulatedEnvironment,
+): Redlock {
+  const own = nodes.map((node) => {
+    const way = new FaultyNode({ node, environment });
+    way.delay({ request: node === nearest ? 1 : 3, answer: 1 });
+    return way;
+  });
+  return new Redlock(own, {}, { environment });
+}

@@ -197,9 +197,10 @@ export class Caller {
     return controller.signal;
   }
 
-  // One attempt and the repetitions that a refused token allows.
+  // The attempts that a split vote asks for, a pause of at most one such time before each but the
+  // first, and the repetitions that a refused token allows the last of them.
   #attemptMax(step: Step): number {
-    return 4 * this.#timeout(step.ttl) + SLACK;
+    return 10 * this.#timeout(step.ttl) + SLACK;
   }
 
   #timeout(ttl: number): number {
