@@ -90,10 +90,11 @@ export type LockedDecorator<Resource, Taken> = <Target extends AnyMethod>(
 /**
  * Locks a method: over all replicas of the application one call for a resource runs at a time.
  * For providers, controllers, resolvers, gateways, message handlers, `@Cron` and queue jobs,
- * above or below other decorators. The lock lasts, extended by the watchdog, until what the
- * method returns has settled; with an Observable, async iterable or stream until that has ended,
- * failed or been dropped. Of an endpoint it lasts until the whole response is done; with `@Res()`
- * until the handler is, which should `await pipeline(…)` rather than pipe.
+ * above or below other decorators of Nest, and above one that opens a transaction. The lock lasts,
+ * extended by the watchdog, until what the method returns has settled; with an Observable, async
+ * iterable or stream until that has ended, failed or been dropped. Of an endpoint it lasts until
+ * the whole response is done; with `@Res()` until the handler is, which should
+ * `await pipeline(…)` rather than pipe.
  *
  * A method declared to return an Observable gives one that acquires on subscription, an async
  * generator one that acquires on its first step; any other gives a Promise, whatever its type

@@ -221,6 +221,42 @@ describe('a @Locked method', () => {
   });
 });
 
+describe('a transaction that another decorator opens around the method', () => {
+  const states: string[] = [];
+
+  function Transactional(): MethodDecorator {
+    return (_target, _key, descriptor: PropertyDescriptor) => {
+      const method = descriptor.value as (this: { redlock: RedlockService }) => Promise<void>;
+      descriptor.value = async function (this: { redlock: RedlockService }): Promise<void> {
+        await method.call(this);
+        states.push((await this.redlock.inspect('stock')).state);
+      };
+    };
+  }
+
+  @Injectable()
+  class Stock {
+    constructor(readonly redlock: RedlockService) {}
+
+    @Locked('stock')
+    @Transactional()
+    async inner(): Promise<void> {}
+
+    @Transactional()
+    @Locked('stock')
+    async outer(): Promise<void> {}
+  }
+
+  it('commits inside the lock below @Locked, and after the release above it', async () => {
+    const stock = (await startModule({ providers: [Stock] })).get(Stock);
+
+    await stock.inner();
+    await stock.outer();
+
+    expect(states).toEqual(['held', 'free']);
+  });
+});
+
 describe('a @Locked method of every kind of instance', () => {
   @Injectable({ scope: Scope.TRANSIENT })
   class Transient {
