@@ -7,7 +7,8 @@ import type { Lock } from '../core/lock.js';
 import { contextScopes, runInScope, type ContextRunner } from './lock-context.js';
 import type { Hold } from './lock-hold.js';
 import type { LockedDefinition } from './locked-definition.js';
-import { dropUnread, holdWhileOngoing, isStreamed } from './locked-result.js';
+import { dropUnread, holdWhileOngoing } from './locked-result.js';
+import { isStreamed } from './result-checks.js';
 
 /** What came of asking for a method's own lock: null where `onTaken` has to decide. */
 export interface Entry {

@@ -5,16 +5,9 @@ import { LockTakenError } from '../core/errors.js';
 import { findScope, type EndpointScope, type Entry } from './endpoint-scope.js';
 import { createHold, openHold } from './lock-hold.js';
 import { nameResources, originOf } from './locked-resource.js';
-import {
-  holdWhileIterated,
-  holdWhileObserved,
-  holdWhileOngoing,
-  isAsyncIterable,
-  isDeferred,
-  isOngoing,
-  isPromiseLike,
-} from './locked-result.js';
+import { holdWhileIterated, holdWhileObserved, holdWhileOngoing } from './locked-result.js';
 import { getRedlockToken } from './redlock.tokens.js';
+import { isAsyncIterable, isDeferred, isOngoing, isPromiseLike } from './result-checks.js';
 import type { Lock } from '../core/lock.js';
 import type { LockedDefinition } from './locked-definition.js';
 import type { RedlockService } from './redlock.service.js';
