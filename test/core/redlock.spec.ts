@@ -410,6 +410,25 @@ describe('holdAtLeast', () => {
     expect(environment.pendingTimers).toBe(0);
   });
 
+  it('lets replicas that each count an interval from their start run once in each', async () => {
+    const { environment, otherProcess } = setScene();
+    const runs: number[] = [];
+    const replicas = [0, 3_000, 6_000].map((offset) => ({ redlock: otherProcess(), offset }));
+    const fire = (redlock: Redlock): void => {
+      const run = (): unknown => runs.push(Math.round(environment.now() / 1_000));
+      redlock.using('r', { wait: 0, holdAtLeast: 9_500 }, run).catch(() => undefined);
+    };
+
+    for (let second = 0; second < 60; second += 1) {
+      const due = replicas.filter(({ offset }) => (second * 1_000 - offset) % 10_000 === 0);
+      for (const { redlock } of due) fire(redlock);
+      await environment.advance(1_000);
+    }
+
+    const [first = 0] = runs;
+    expect(runs.map((second) => second - first)).toEqual([0, 10, 20, 30, 40, 50]);
+  });
+
   it('has the lock extended also where the watchdog is off while the body runs', async () => {
     const { environment, redlock, owners, until } = setScene();
     const body = deferred();
