@@ -47,7 +47,7 @@ const nextSteps: Readonly<Record<RedlockErrorCode, string>> = {
   LOCK_EXPIRED:
     'Use a longer ttl, or look for what delays the nodes or blocks the event loop of this process',
   LOCK_LOST: 'Stop what relies on it, others may hold it now or soon',
-  LOCK_REENTRY: 'Acquire it in one place only, or join the held lock with { reentrant: true }',
+  LOCK_REENTRY: 'Acquire it in one place only, or join a lock of all of it by { reentrant: true }',
   REDLOCK_CLOSED: 'Send the call to another replica, or again after the restart',
 };
 

@@ -260,7 +260,10 @@ describe('a nested acquisition of what the same context holds', () => {
 
     expect(partial).toBeInstanceOf(LockReentryError);
     expect(split).toBeInstanceOf(LockReentryError);
-    expect(String(split)).toContain('acquire all of them together, in the outer place');
+    expect(String(split)).toContain(
+      'so there is none to join: acquire all of them together, in the outer place. ' +
+        'Acquire it in one place only, or join a lock of all of it by { reentrant: true } (',
+    );
   });
 
   it('does not concern other resources, or calls side by side', async () => {
