@@ -109,6 +109,7 @@ function freeAfter(
 ): Milliseconds | null {
   const delays = answers.map((answer) => {
     if (answer?.vote === 'taken') return answer.remaining < 0 ? Infinity : answer.remaining;
+    if (answer?.vote === 'quarantined') return answer.remaining;
     return answer?.vote === 'failed' ? Infinity : 0;
   });
   const delay = delays.sort((a, b) => a - b)[quorum - 1] ?? Infinity;

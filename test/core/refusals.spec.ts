@@ -16,6 +16,7 @@ const failed: AcquireAnswer = {
   message: 'down',
 };
 const granted: AcquireAnswer = { vote: 'granted', nodeTime: 1 };
+const quarantined = (remaining: number): AcquireAnswer => ({ vote: 'quarantined', remaining });
 const taken = (remaining: number): AcquireAnswer => ({ vote: 'taken', remaining });
 
 function refusal(
@@ -54,6 +55,7 @@ describe('when a taken resource may be free again', () => {
     ['does not wait for nodes that are free or silent', [taken(100), granted, taken(300)], 100],
     ['does not wait for a node that did not answer', [null, taken(300), taken(200)], 200],
     ['leaves out a node that failed', [failed, taken(300), taken(200)], 300],
+    ['waits for the end of a quarantine', [quarantined(200), taken(300), taken(100)], 200],
     ['leaves out a holder without a ttl', [taken(-1), taken(300), taken(200)], 300],
     ['is unknown when too few nodes know it', [taken(-1), taken(-1), taken(200)], null],
     ['is unknown when a quorum is free already', [granted, granted, taken(200)], null],
