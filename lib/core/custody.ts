@@ -26,6 +26,8 @@ interface Retention {
 class Charge implements Care {
   /** Whether `holdAtLeast` keeps it although its body has ended. */
   isRetained = false;
+  /** When its release began, on the monotonic clock: from then on nobody claims it. */
+  releasedAt: Milliseconds = 0;
 
   constructor(
     readonly lock: Lock,
@@ -146,7 +148,9 @@ export class Custody {
   }
 
   /** @internal Called by a charge. */
-  onReleasing({ holding, waiter, hasBody }: Charge): Succession {
+  onReleasing(charge: Charge): Succession {
+    const { holding, waiter, hasBody } = charge;
+    charge.releasedAt = this.#context.environment.now();
     const heads = this.#context.waitingRoom.handOn(waiter);
     const next = heads[0];
     if (next === undefined) return 'others';
@@ -160,11 +164,11 @@ export class Custody {
 
   /** @internal Called by a charge. */
   onReleased(charge: Charge, wasHeld: boolean, listeners: number): void {
-    const { environment, observer, waitingRoom } = this.#context;
-    const { lock, holding } = charge;
+    const { observer, waitingRoom } = this.#context;
+    const { lock, holding, releasedAt } = charge;
     this.#endRetention(charge);
     this.#discharge(lock);
-    if (wasHeld) observer.released(lock, environment.now() - holding.acquiredAt);
+    if (wasHeld) observer.released(lock, releasedAt - holding.acquiredAt);
     waitingRoom.settle(lock.resources, listeners);
   }
 

@@ -26,7 +26,7 @@ export interface RedlockObserver {
   ): void;
   /** A quorum of nodes extended the lock. */
   extended(lock: Lock): void;
-  /** The lock's holder released it, `heldFor` ms after its acquisition. */
+  /** The lock's holder released it, and began to `heldFor` ms after its acquisition. */
   released(lock: Lock, heldFor: Milliseconds): void;
   /**
    * The lock is held no more although nobody released it, noticed `heldFor` ms after its

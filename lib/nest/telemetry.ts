@@ -44,7 +44,7 @@ export interface ReleaseMessage {
   readonly redlock: string;
   readonly resources: readonly string[];
   readonly ownerId: string;
-  /** From the acquisition to the release, in ms. */
+  /** From the acquisition to when the release began, in ms. */
   readonly heldFor: Milliseconds;
 }
 

@@ -873,6 +873,17 @@ describe('a release', () => {
     expect(environment.pendingTimers).toBe(0);
   });
 
+  it('that nodes keep waiting is not of the time for which the lock was held', async () => {
+    const { environment, redlock, nodes, observer, until } = setScene();
+    const lock = await until(redlock.acquire('r', ttl));
+    await environment.advance(1_000);
+    for (const node of nodes) node.hang();
+
+    await until(lock.release());
+
+    expect(observer.released.mock.calls).toEqual([[lock, 1_000]]);
+  });
+
   it('leaves no timer, also when most of the ttl is over', async () => {
     const { environment, redlock, until } = setScene();
     const lock = await until(redlock.acquire('r', ttl));
