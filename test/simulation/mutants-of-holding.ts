@@ -146,7 +146,7 @@ export const mutantsOfHolding: readonly Mutant[] = [
     rule: '7: release stops the watchdog',
     patches: [
       core('holding', 'this.#care?.watchdog.unwatch(this);', ''),
-      core('holding', '        this.#care = null;\n', ''),
+      core('holding', '      this.#care = null;\n', ''),
       core(
         'holding',
         'return this.isHeld() && !this.isPastMaxHold();',
