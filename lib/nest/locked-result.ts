@@ -150,6 +150,7 @@ export function holdWhileIterated(
       throw error;
     } finally {
       pending -= 1;
+      if (isOver) hold.lock.signal.removeEventListener('abort', abandon);
       // Not awaited: a step that hangs must not keep the LockLostError from the consumer.
       if (givesUp && !hold.lock.isValid) abandon();
       // Another step under way may still be at work: then the last one ends the hold.

@@ -876,6 +876,21 @@ describe('a lock that is held for long', () => {
     expect(listeners(feeds)).toBe(before);
   });
 
+  it.each<[string, (feeds: Feeds) => AsyncIterable<unknown> | Promise<AsyncIterable<unknown>>]>([
+    ['read to their end', (feeds) => feeds.generateOrSkip()],
+    ['as web streams', (feeds) => feeds.web()],
+  ])('gathers no listeners with the iterables that join it: %s', async (_how, iterate) => {
+    const { feeds, redlock } = await start({ reentrant: true });
+
+    await redlock.using('feed', async ({ signal }) => {
+      for (let round = 0; round < 12; round += 1) {
+        for await (const value of await iterate(feeds)) expect(value).toBeDefined();
+      }
+
+      expect(getEventListeners(signal, 'abort')).toEqual([]);
+    });
+  });
+
   it('gathers no listeners with the subscriptions of an Observable', async () => {
     const { feeds } = await start();
     const observable = await feeds.observeLater();
