@@ -170,6 +170,7 @@ export function holdWhileIterated(
         throw error;
       }),
     [Symbol.asyncIterator]: () => steps,
+    [Symbol.asyncDispose]: () => steps.return(undefined),
     [dropKey]: () => {
       if (!(inner ?? isOver)) abandon();
     },

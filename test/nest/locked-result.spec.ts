@@ -613,6 +613,17 @@ describe('a @Locked async generator', () => {
     expect(await isFree()).toBe(true);
   });
 
+  it('by a promise: releases when `await using` has left it, as a generator of Node 24', async () => {
+    const { feeds, isFree } = await start();
+
+    {
+      await using numbers = (await feeds.count()) as AsyncGenerator<number>;
+      expect([await numbers.next(), await isFree()]).toEqual([{ done: false, value: 1 }, false]);
+    }
+
+    expect(await isFree()).toBe(true);
+  });
+
   it('ends an iterable that knows neither return nor throw', async () => {
     const { feeds, isFree } = await start();
     const failure = new Error('thrown in');
