@@ -86,10 +86,11 @@ function reentryError(
 }
 
 // Read off a stack at the moment of the error only: a stack costs more than a lock. Its first
-// frame is the service's method, the second that method's caller.
+// frame is the service's method, the second that method's caller. What an application's own
+// Error.prepareStackTrace makes of it need not be a string.
 function callSite(): string {
-  const trace: { stack?: string } = {};
+  const trace: { stack?: unknown } = {};
   Error.captureStackTrace(trace, findJoinable);
-  const line = trace.stack?.split('\n')[2]?.trim() ?? '';
+  const line = String(trace.stack).split('\n')[2]?.trim() ?? '';
   return line === '' ? '' : ` (${line})`;
 }

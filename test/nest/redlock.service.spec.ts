@@ -202,6 +202,17 @@ describe('a nested acquisition of what the same context holds', () => {
     expect(String(error)).toContain('in Inventory.byHand');
   });
 
+  it('is refused as such, without the line, where the application keeps stacks as lists', async () => {
+    const redlock = await startService();
+    const { prepareStackTrace } = Error;
+    Error.prepareStackTrace = (_error, frames) => frames;
+
+    const error = await redlock.using('a', () => rejection(redlock.acquire('a')));
+
+    Object.assign(Error, { prepareStackTrace });
+    expect(error).toBeInstanceOf(LockReentryError);
+  });
+
   it.each([
     ['acquire', (redlock: RedlockService) => redlock.acquire('a')],
     ['tryAcquire', (redlock: RedlockService) => redlock.tryAcquire('a')],
