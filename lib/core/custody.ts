@@ -128,7 +128,8 @@ export class Custody {
   }
 
   close(): Promise<void> {
-    this.#closing ??= this.#shutDown();
+    // Noted before anybody is told: they may ask for a lock, or close it in turn.
+    this.#closing ??= Promise.resolve().then(() => this.#shutDown());
     return this.#closing;
   }
 

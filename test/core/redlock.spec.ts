@@ -649,4 +649,22 @@ describe('a Redlock that is closed', () => {
     expect(observer.refused.mock.calls).toEqual(errors.map((error) => [['r'], error, 0, 0, false]));
     expect(redlock.status().isClosed).toBe(true);
   });
+
+  it('is so before anybody is told, and once: a node that is asked closes it in turn', async () => {
+    const { redlock, node, until } = setScene();
+    node(0).hang();
+    node(1).hang();
+    const given = reasonOf(redlock.acquire('r'));
+    const late: Promise<unknown>[] = [];
+    jest.spyOn(node(2), 'release').mockImplementationOnce(() => {
+      late.push(reasonOf(redlock.acquire('late')), redlock.close());
+    });
+    await until(Promise.resolve());
+
+    const closed = redlock.close();
+
+    expect(await until(given)).toBeInstanceOf(RedlockClosedError);
+    expect(await until(late[0] ?? closed)).toBeInstanceOf(RedlockClosedError);
+    expect(late[1]).toBe(closed);
+  });
 });
