@@ -170,7 +170,7 @@ export class Custody {
     this.#endRetention(charge);
     this.#discharge(lock);
     if (wasHeld) observer.released(lock, releasedAt - holding.acquiredAt);
-    waitingRoom.settle(lock.resources, listeners);
+    waitingRoom.settle(holding.request.resources, listeners);
   }
 
   #discharge(lock: Lock): void {

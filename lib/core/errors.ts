@@ -74,7 +74,7 @@ export abstract class RedlockError extends Error {
   constructor(message: string, details: RedlockErrorDetails) {
     const advised = `${message}. ${advice(new.target.code)}`;
     super(advised, 'cause' in details ? { cause: details.cause } : undefined);
-    this.resources = details.resources;
+    this.resources = [...details.resources];
     this.votes = details.votes ?? [];
   }
 

@@ -188,8 +188,7 @@ export class Redlock {
     given: UsingOptions,
     held: readonly string[],
   ): Promise<Lock> {
-    // Frozen: messages and errors share them with the lock, whose keys they are until its end.
-    const resources = Object.freeze(normalizeResources(input));
+    const resources = normalizeResources(input);
     checkKeys(resources, this.options.world.keyPrefix, 'resources');
     const options = resolveAcquire(this.options, kind, ttl, given);
     const hasBody = kind === 'using';

@@ -115,36 +115,36 @@ export function createObserver(redlock: string, environment: Environment): Redlo
       const { resources, ownerId, fencingToken } = lock;
       const outcome = { error: undefined, isAborted: false, ownerId, fencingToken };
       const message: AcquireMessage = { redlock, resources, waited, attempts, ...outcome };
-      channels.acquire.publish(message);
+      publish(channels.acquire, message);
     },
     refused(resources, error, waited, attempts, isAborted) {
       if (!channels.acquire.hasSubscribers) return;
       const outcome = { error, isAborted, ownerId: null, fencingToken: null };
       const message: AcquireMessage = { redlock, resources, waited, attempts, ...outcome };
-      channels.acquire.publish(message);
+      publish(channels.acquire, message);
     },
     extended(lock) {
       if (!channels.extend.hasSubscribers) return;
       const { resources, ownerId, remaining } = lock;
       const message: ExtendMessage = { redlock, resources, ownerId, remaining };
-      channels.extend.publish(message);
+      publish(channels.extend, message);
     },
     released(lock, heldFor) {
       if (!channels.release.hasSubscribers) return;
       const { resources, ownerId } = lock;
       const message: ReleaseMessage = { redlock, resources, ownerId, heldFor };
-      channels.release.publish(message);
+      publish(channels.release, message);
     },
     lost({ resources, ownerId }, reason, heldFor) {
       logLoss(reason);
       if (!channels.lost.hasSubscribers) return;
       const message: LostMessage = { redlock, resources, ownerId, reason, heldFor };
-      channels.lost.publish(message);
+      publish(channels.lost, message);
     },
     roundDecided(operation, resources, duration, isGranted) {
       if (!channels.round.hasSubscribers) return;
       const message: RoundMessage = { redlock, operation, resources, duration, isGranted };
-      channels.round.publish(message);
+      publish(channels.round, message);
     },
     nodeChanged(status, text, isTrouble) {
       const line = `${prefix}${status.name}: ${text}`;
@@ -155,6 +155,12 @@ export function createObserver(redlock: string, environment: Environment): Redlo
       channels.node.publish(message);
     },
   };
+}
+
+/** Frozen, as the lock and what is still under way at the nodes go by the same names. */
+function publish(to: Channel, message: { readonly resources: readonly string[] }): void {
+  Object.freeze(message.resources);
+  to.publish(message);
 }
 
 /** How long lost locks are counted after one was logged. */

@@ -46,6 +46,10 @@ describe.each(all)('%s', (error, name, code) => {
     expect(error.stack).toContain('errors.spec');
   });
 
+  it('has names of its own: who changes them changes no lock', () => {
+    expect(error.resources).not.toBe(details.resources);
+  });
+
   it('is an instance of its own class alone', () => {
     const matching = classes.filter((type) => error instanceof type);
 
