@@ -1,6 +1,7 @@
 import { nodeTimeoutOf } from './options.js';
+import { medianOf } from './quorum.js';
 import type { Ensemble } from './ensemble.js';
-import type { InspectAnswer } from './lock-node.js';
+import type { InspectAnswer, World } from './lock-node.js';
 import type { Milliseconds } from './units.js';
 
 /** What one node knows of a resource. */
@@ -35,7 +36,12 @@ export async function inspectResource(
   resource: string,
 ): Promise<ResourceState> {
   const answers = await askAll(ensemble, resource);
-  const nodes = ensemble.nodes.map((node, index) => describeNode(node.name, answers[index]));
+  const answering = ensemble.nodes.filter((_, index) => answers[index]?.vote === 'found');
+  const clocks = answering.flatMap((node) => node.status().clockOffset ?? []);
+  const nodes = ensemble.nodes.map((node, index) => {
+    const fault = clockFault(ensemble.options.world, node.status().clockOffset, clocks);
+    return describeNode(node.name, answers[index], fault);
+  });
   const free = nodes.filter(({ state }) => state === 'free').length;
   const owner = ownerOf(nodes, ensemble.quorum);
   if (owner !== null) return { resource, state: 'held', ...owner, nodes };
@@ -62,14 +68,31 @@ function askAll(ensemble: Ensemble, resource: string): Promise<(InspectAnswer | 
   });
 }
 
-function describeNode(node: string, answer: InspectAnswer | null | undefined): NodeResourceState {
+function describeNode(
+  node: string,
+  answer: InspectAnswer | null | undefined,
+  fault: string,
+): NodeResourceState {
   if (answer?.vote !== 'found') {
     const message = answer?.message ?? 'no answer in time';
     return { node, state: 'unknown', ownerId: null, remaining: 0, message };
   }
   const { ownerId, remaining, refusal } = answer;
   const state = ownerId === null ? 'free' : 'held';
-  return { node, state, ownerId, remaining: Math.max(0, remaining), message: refusal };
+  return { node, state, ownerId, remaining: Math.max(0, remaining), message: refusal || fault };
+}
+
+// A node accepts tokens within S of its clock. Empty where one may suit it and most of the others.
+function clockFault(
+  { fencing, clockSkewMax }: World,
+  clock: Milliseconds | null,
+  clocks: readonly Milliseconds[],
+): string {
+  if (!fencing || clock === null) return '';
+  const gap = Math.round(clock - medianOf(clocks));
+  if (Math.abs(gap) <= 2 * clockSkewMax) return '';
+  const distance = `${Math.abs(gap)} ms ${gap > 0 ? 'ahead of' : 'behind'} most others`;
+  return `its clock is ${distance}: no fencing token suits all of them`;
 }
 
 // The owner that a quorum of nodes names, and for how long that many of them will.

@@ -79,7 +79,9 @@ export class RedisLink implements ConnectionListener {
     const { health } = this.#settings;
     this.send(connection, this.#certification(), (failure, reply) => {
       const certified = failure === null ? readCertified(reply) : null;
-      if (certified !== null) health.quarantined(certified.quarantineRemaining);
+      if (certified === null) return;
+      health.heard(certified.nodeTime);
+      health.quarantined(certified.quarantineRemaining);
     });
   }
 

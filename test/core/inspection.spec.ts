@@ -94,6 +94,29 @@ describe('inspect', () => {
     ]);
   });
 
+  it('says of a node whose clock is so far off that no token suits it and most others', async () => {
+    const { redlock, until } = setScene({ clockOffsets: [0, 3_900, -4_100] });
+
+    const state = await until(redlock.inspect('r'));
+
+    expect(state.nodes.map(({ message }) => message)).toEqual([
+      '',
+      '',
+      'its clock is 4100 ms behind most others: no fencing token suits all of them',
+    ]);
+  });
+
+  it('takes no clock for wrong without fencing', async () => {
+    const { redlock, until } = setScene({
+      clockOffsets: [0, 10_000, -10_000],
+      options: { fencing: false },
+    });
+
+    const state = await until(redlock.inspect('r'));
+
+    expect(state.nodes.map(({ message }) => message)).toEqual(['', '', '']);
+  });
+
   it('is not changed by answers that come later', async () => {
     const { redlock, environment, node, until } = setScene();
     node(0).hang();

@@ -85,11 +85,13 @@ class Server implements LockNode {
   isDeaf = false;
   readonly #ears = new Map<string, Set<Ear>>();
   readonly #environment: Environment;
+  readonly #clockOffset: Milliseconds;
   /** Past {@link onServed}. */
   memory: MemoryNode;
 
   constructor(environment: Environment, name: string, clockOffset: Milliseconds) {
     this.name = name;
+    this.#clockOffset = clockOffset;
     this.#environment = Object.create(environment, {
       wallClock: { value: () => environment.wallClock() + clockOffset },
       now: { value: () => environment.now() },
@@ -113,7 +115,11 @@ class Server implements LockNode {
     this.memory.inspect(world, resource, this.#served('inspect', onAnswer));
   };
 
-  status: LockNode['status'] = () => this.memory.status();
+  // A memory node compares its time with the clock that it was given, which is this server's.
+  status: LockNode['status'] = () => {
+    const status = this.memory.status();
+    return { ...status, clockOffset: (status.clockOffset ?? 0) + this.#clockOffset };
+  };
 
   listen(world: World, resource: string, given: WakeListener): () => void {
     const listener = this.#unlessDeaf(given);

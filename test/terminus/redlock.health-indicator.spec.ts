@@ -5,8 +5,10 @@ import {
   MemoryNode,
   minutes,
   RedlockModule,
+  RedlockService,
   seconds,
   type NodeInput,
+  type NodeStatus,
   type RedlockModuleOptions,
 } from 'nestjs-locked';
 import {
@@ -70,6 +72,18 @@ function urlsOf(servers: readonly RedisServer[]): string[] {
   return servers.map(({ url }) => url);
 }
 
+/** A node whose clock is `offset` ms off. */
+class MissetNode extends MemoryNode {
+  constructor(readonly offset: number) {
+    const wallClock = (): number => Date.now() + offset;
+    super({ environment: { ...fakeTimersEnvironment(), wallClock } });
+  }
+
+  override status(): NodeStatus {
+    return { ...super.status(), clockOffset: this.offset };
+  }
+}
+
 describe('RedlockHealthIndicator', () => {
   it('is up without blemish while every node votes', async () => {
     const servers = await startServers(3, ['--maxmemory-policy', 'noeviction']);
@@ -129,6 +143,23 @@ describe('RedlockHealthIndicator', () => {
     expect(health).toMatchObject({ status: 'down', voting: 1 });
     expect(health.nodes).toMatchObject([{ isVoting: true }, full, full]);
     expect((await healthOf(indicator)).nodes.slice(1)).toMatchObject([refusal, refusal]);
+  });
+
+  it('is down while no fencing token suits the clocks of a majority, as no lock is to be had', async () => {
+    const nodes = [0, 10_000, -10_000].map((offset) => new MissetNode(offset));
+    const imports = [RedlockModule.forRoot(nodes, settled), ...metadata.imports];
+    const app = await startPlain({ ...metadata, imports });
+
+    const health = await healthOf(app.get(RedlockHealthIndicator));
+
+    expect(health).toMatchObject({ status: 'down', voting: 1 });
+    expect(health.nodes.map(({ message }) => message)).toEqual([
+      '',
+      'its clock is 10000 ms ahead of most others: no fencing token suits all of them',
+      'its clock is 10000 ms behind most others: no fencing token suits all of them',
+    ]);
+    const error = await rejection(app.get(RedlockService).tryAcquire('a'));
+    expect(error).toMatchObject({ code: 'NO_QUORUM' });
   });
 
   it('is degraded by one node that is suspended, and down with another that is down', async () => {
