@@ -31,7 +31,7 @@ export interface PairsResult {
   readonly stuck: number;
 }
 
-/** For those under way at the end: as long again, and a little. */
+/** For those under way at the end: as long again, and what a busy machine may stand still for. */
 const GRACE = 2_000;
 /** After an error, so that a candidate that fails at once does not spin. */
 const ERROR_PAUSE = 10;

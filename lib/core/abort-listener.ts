@@ -14,7 +14,16 @@ class AbortListener {
   constructor(readonly signal: AbortSignal) {}
 
   readonly onAbort = (): void => {
-    for (const target of this.targets) target.interrupt(this.signal.reason);
+    const failures: unknown[] = [];
+    for (const target of this.targets) {
+      try {
+        target.interrupt(this.signal.reason);
+      } catch (error) {
+        failures.push(error);
+      }
+    }
+    // As by a listener of its own: one that throws does not keep the others from being told.
+    if (failures.length > 0) throw failures[0];
   };
 }
 

@@ -149,7 +149,8 @@ export class Acquisition {
       if (isHopeless || this.#isSpent(result)) throw this.#refusal(refused);
       await this.#rest(result);
       if (this.#isSpent(result)) throw this.#refusal(refused);
-      timeout = Math.min(this.#fullTimeout, this.#patience() || Infinity);
+      const patience = this.#patience();
+      timeout = patience === 0 ? this.#fullTimeout : Math.min(this.#fullTimeout, patience);
       const tieBreaker = tieBreakerOf(result);
       const next = await this.#attempt(0, timeout, tieBreaker);
       result = await this.#untilFresh(next, timeout, tieBreaker);

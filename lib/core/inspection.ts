@@ -36,10 +36,11 @@ export async function inspectResource(
   resource: string,
 ): Promise<ResourceState> {
   const answers = await askAll(ensemble, resource);
-  const answering = ensemble.nodes.filter((_, index) => answers[index]?.vote === 'found');
-  const clocks = answering.flatMap((node) => node.status().clockOffset ?? []);
+  const clocks = ensemble.nodes.map((node, index) =>
+    answers[index]?.vote === 'found' ? node.status().clockOffset : null,
+  );
   const nodes = ensemble.nodes.map((node, index) => {
-    const fault = clockFault(ensemble.options.world, node.status().clockOffset, clocks);
+    const fault = clockFault(ensemble.options.world, clocks[index] ?? null, clocks);
     return describeNode(node.name, answers[index], fault);
   });
   const free = nodes.filter(({ state }) => state === 'free').length;
@@ -86,10 +87,10 @@ function describeNode(
 function clockFault(
   { fencing, clockSkewMax }: World,
   clock: Milliseconds | null,
-  clocks: readonly Milliseconds[],
+  clocks: readonly (Milliseconds | null)[],
 ): string {
   if (!fencing || clock === null) return '';
-  const gap = Math.round(clock - medianOf(clocks));
+  const gap = Math.round(clock - medianOf(clocks.filter((each) => each !== null)));
   if (Math.abs(gap) <= 2 * clockSkewMax) return '';
   const distance = `${Math.abs(gap)} ms ${gap > 0 ? 'ahead of' : 'behind'} most others`;
   return `its clock is ${distance}: no fencing token suits all of them`;

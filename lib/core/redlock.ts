@@ -202,7 +202,7 @@ export class Redlock {
       return lock;
     } catch (error) {
       const { attempts } = acquisition;
-      // An error too, perhaps: that of another lock.
+      // A reason may be a RedlockError, too: that of another lock.
       const isAborted = error === given.signal?.reason;
       // Made where the last answer came in; who asked is in the stack of here.
       if (error instanceof RedlockError && !isAborted) {

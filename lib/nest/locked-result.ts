@@ -69,17 +69,15 @@ export function holdWhileObserved(
   source: () => Observable<unknown>,
   hold: Hold,
 ): Observable<unknown> {
-  const { signal } = hold.lock;
   let observers = 0;
   // Where nobody subscribes, nobody would end the hold.
   const drop = (): void => {
     if (observers === 0) void hold.settle();
   };
-  onAbort(signal, drop);
+  const stop = onLoss(hold, drop);
   const observable = new Observable((subscriber) => {
     // From now on who leaves last ends it. A response may have one of these for each try.
-    signal.removeEventListener('abort', drop);
-    const whenLost = { interrupt: (reason: unknown) => subscriber.error(reason) };
+    stop();
     const left = new Subject<void>();
     let isLeaving = false;
     const leave = (end: () => Promise<void>): Promise<void> => {
@@ -90,15 +88,13 @@ export function holdWhileObserved(
     };
     // First of all, as what follows may end at once.
     subscriber.add(() => {
-      ignoreAbort(signal, whenLost);
       void leave(hold.settle);
       left.next();
     });
     observers += 1;
     if (hold.isOver) subscriber.error(hold.lock.lostError());
-    else if (signal.aborted) subscriber.error(signal.reason);
+    else subscriber.add(onLoss(hold, (reason) => subscriber.error(reason)));
     if (subscriber.closed) return;
-    interruptOnAbort(signal, whenLost);
     // defer: a source that throws is one that fails. takeUntil: one that emits all at once ends.
     const held = defer(source).pipe(takeUntil(left));
     hold.run(() =>
@@ -150,7 +146,7 @@ export function holdWhileIterated(
       throw error;
     } finally {
       pending -= 1;
-      if (isOver) hold.lock.signal.removeEventListener('abort', abandon);
+      if (isOver) stop();
       // Not awaited: a step that hangs must not keep the LockLostError from the consumer.
       if (givesUp && !hold.lock.isValid) abandon();
       // Another step under way may still be at work: then the last one ends the hold.
@@ -158,7 +154,7 @@ export function holdWhileIterated(
     }
   };
   // Who takes no step, or no further one, does not come back to learn of the loss.
-  onAbort(hold.lock.signal, abandon);
+  const stop = onLoss(hold, abandon);
   const steps = {
     next: (...value: [] | [unknown]) => step((from) => from.next(...value)),
     return: (value: unknown) =>
@@ -200,42 +196,37 @@ function readingOf(stream: ReadableStream): AsyncIterable<unknown> {
 }
 
 function unlessLost<T>(hold: Hold, take: () => Promise<T>): Promise<T> {
-  const { signal } = hold.lock;
   return new Promise((resolve, reject) => {
-    if (signal.aborted) {
-      reject(signal.reason as Error);
-      return;
-    }
     // For each step anew: racing with one long-lived promise would leak a reaction a step.
-    const step = { interrupt: reject };
-    interruptOnAbort(signal, step);
+    const stop = onLoss(hold, reject);
+    if (hold.lock.signal.aborted) return;
     // Async, as an iterator's steps need not be promises, and may throw.
     const taken = (async () => take())();
-    taken.finally(() => ignoreAbort(signal, step)).then(resolve, reject);
+    taken.finally(stop).then(resolve, reject);
   });
 }
 
 function holdUntilClosed(stream: ClosableStream, hold: Hold, isFile: boolean): void {
-  const { signal } = hold.lock;
-  const onLost = (): void => {
+  const stop = onLoss(hold, (cause) => {
     // Nobody may listen yet, and an unheard 'error' would end the process. Readers still get it.
     stream.once('error', ignoreHere);
     // Nest 11 answers with the message of what failed a file, and the loss names who and where.
     const message = 'The lock was lost before the file was sent';
-    stream.destroy(isFile ? new Error(message, { cause: signal.reason }) : signal.reason);
-  };
-  onAbort(signal, onLost);
+    stream.destroy(isFile ? new Error(message, { cause }) : cause);
+  });
   // Closed, or at its end where it closes for nobody. Errors are for the reader to hear.
   finished(stream, { writable: false, error: false }, () => {
-    signal.removeEventListener('abort', onLost);
+    stop();
     void hold.settle();
   });
 }
 
-/** The loss may have come before. */
-function onAbort(signal: AbortSignal, listener: () => void): void {
-  if (signal.aborted) listener();
-  else signal.addEventListener('abort', listener, { once: true });
+/** Calls back when the lock is lost, at once where it was before. Gives how to end that. */
+function onLoss({ lock: { signal } }: Hold, interrupt: (reason: unknown) => void): () => void {
+  const target = { interrupt };
+  if (signal.aborted) interrupt(signal.reason);
+  else interruptOnAbort(signal, target);
+  return () => ignoreAbort(signal, target);
 }
 
 function ignoreHere(): void {

@@ -1,0 +1,38 @@
+import { expect, it, jest } from '@jest/globals';
+
+import { ignoreAbort, interruptOnAbort } from '../../lib/core/abort-listener.js';
+
+function listenTo({ signal }: AbortController): () => () => void {
+  const add = jest.spyOn(signal, 'addEventListener');
+  return () => add.mock.calls[0]?.[1] as () => void;
+}
+
+it('tells all who end with a signal, also where one of them throws, and throws that', () => {
+  const controller = new AbortController();
+  const listener = listenTo(controller);
+  const failure = new Error('a teardown');
+  const fail = jest.fn(() => {
+    throw failure;
+  });
+  const others = [jest.fn(), jest.fn()];
+  const [first, last] = others.map((interrupt) => ({ interrupt }));
+  for (const target of [first, { interrupt: fail }, last]) {
+    if (target !== undefined) interruptOnAbort(controller.signal, target);
+  }
+
+  expect(listener()).toThrow(failure);
+
+  for (const told of [fail, ...others]) expect(told).toHaveBeenCalledTimes(1);
+});
+
+it('tells nobody who has left', () => {
+  const controller = new AbortController();
+  const [staying, leaving] = [{ interrupt: jest.fn() }, { interrupt: jest.fn() }];
+  for (const target of [staying, leaving]) interruptOnAbort(controller.signal, target);
+
+  ignoreAbort(controller.signal, leaving);
+  controller.abort('enough');
+
+  expect(staying.interrupt.mock.calls).toEqual([['enough']]);
+  expect(leaving.interrupt).not.toHaveBeenCalled();
+});
