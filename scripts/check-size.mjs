@@ -9,9 +9,9 @@ import { root } from './command.mjs';
 
 /** In bytes, little above what each is now: growth is to be a decision. */
 const LIMITS = {
-  "* from './index.js'": 39_100,
+  "* from './index.js'": 39_250,
   "{ Locked } from './index.js'": 6_850,
-  "{ MemoryNode } from './index.js'": 1_500,
+  "{ MemoryNode } from './index.js'": 1_550,
   "* from './terminus.js'": 2_000,
   "* from './opentelemetry.js'": 4_150,
   "* from './testing.js'": 3_000,

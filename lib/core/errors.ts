@@ -88,18 +88,30 @@ export abstract class RedlockError extends Error {
   }
 }
 
-/** Others hold the resource, or calls of this process were before it, and `wait` was spent. */
+/** Others hold a resource, or calls of this process were before it, and `wait` was spent. */
 export class LockTakenError extends RedlockError {
   static override readonly code = 'LOCK_TAKEN';
   readonly code = LockTakenError.code;
   override readonly name = 'LockTakenError';
   /** When a quorum of nodes may be free again, in ms; null where no node said. Not a promise. */
   readonly retryAfter: Milliseconds | null;
+  /**
+   * Those of `resources` that were found taken, sorted: one at most for each node, so others may be
+   * too; or those that calls of this process were before it for. Empty where nobody said.
+   */
+  readonly taken: readonly string[];
 
-  /** As {@link RedlockError}, and with `retryAfter` in ms, or null. */
-  constructor(message: string, details: RedlockErrorDetails & { retryAfter: Milliseconds | null }) {
+  /** As {@link RedlockError}, and with `retryAfter` in ms, or null, and with what was `taken`. */
+  constructor(
+    message: string,
+    details: RedlockErrorDetails & {
+      retryAfter: Milliseconds | null;
+      taken?: readonly string[];
+    },
+  ) {
     super(message, details);
     this.retryAfter = details.retryAfter;
+    this.taken = [...(details.taken ?? [])];
   }
 }
 

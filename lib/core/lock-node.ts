@@ -45,7 +45,8 @@ export interface OwnerRequest {
 /**
  * What one node says to one request for a lock.
  * - `granted`: stored, and the vote counts.
- * - `taken`: another owner holds one of the resources; `remaining` ms of its ttl, -1 if unknown.
+ * - `taken`: another owner holds one of the resources; `remaining` ms of its ttl, -1 if unknown,
+ *   and `nth` is its place among them, from 0. Those after it were not looked at.
  * - `stale`: the token, or the lowest of its block, is not above `low`, the highest that was ever
  *   accepted (`isAhead`: it is not within the node's clock window).
  * - `quarantined`: stored, but the node restarted too recently for its vote to count.
@@ -53,7 +54,7 @@ export interface OwnerRequest {
  */
 export type AcquireAnswer =
   | { readonly vote: 'granted'; readonly nodeTime: Microseconds }
-  | { readonly vote: 'taken'; readonly remaining: Milliseconds }
+  | { readonly vote: 'taken'; readonly remaining: Milliseconds; readonly nth: number }
   | {
       readonly vote: 'stale';
       readonly isAhead: boolean;

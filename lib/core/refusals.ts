@@ -41,8 +41,11 @@ export function refusalError(ensemble: Ensemble, refusal: Refusal): RedlockError
     case 'taken': {
       const retryAfter = freeAfter(answers, ensemble.quorum);
       const until = retryAfter === null ? '' : ` for another ${retryAfter} ms, unless extended`;
-      const message = `${what}: held by another owner${until}. Nodes: ${said}`;
-      return new LockTakenError(message, { resources, votes, retryAfter });
+      const taken = takenOf(refusal);
+      const isSaid = resources.length > 1 && taken.length > 0;
+      const which = isSaid ? `${describeResources(taken)} ` : '';
+      const message = `${what}: ${which}held by another owner${until}. Nodes: ${said}`;
+      return new LockTakenError(message, { resources, votes, retryAfter, taken });
     }
     case 'expired':
       return new LockExpiredError(
@@ -69,7 +72,7 @@ export function queuedError(
   const message =
     `Could not lock ${describeResources(resources)} within ${Math.round(waited)} ms: other ` +
     `calls of this process hold or wait for ${describeResources(queued)}`;
-  return new LockTakenError(message, { resources, retryAfter: null });
+  return new LockTakenError(message, { resources, retryAfter: null, taken: queued });
 }
 
 function effort({ attempts, waited }: Refusal): string {
@@ -100,6 +103,11 @@ function noQuorumReason(ensemble: Ensemble, refusal: Refusal): string {
     );
   }
   return `others proposed higher fencing tokens each time`;
+}
+
+function takenOf({ resources, answers }: Refusal): readonly string[] {
+  const places = answers.map((answer) => (answer?.vote === 'taken' ? answer.nth : -1));
+  return resources.filter((_, place) => places.includes(place));
 }
 
 // When so many nodes may be free that a quorum can be had: those that do not hold it are now.

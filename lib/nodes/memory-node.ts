@@ -106,9 +106,11 @@ export class MemoryNode implements LockNode {
     const now = this.#now();
     const keys = resources.map((resource) => world.keyPrefix + resource);
     const isHolder = (key: string): boolean => this.#owners.get(key, now) === ownerId;
-    const taken = keys.find((key) => this.#owners.has(key, now) && !isHolder(key));
+    const nth = keys.findIndex((key) => this.#owners.has(key, now) && !isHolder(key));
+    const taken = keys[nth];
     if (taken !== undefined) {
-      return { vote: 'taken', remaining: Math.ceil(this.#owners.remaining(taken, now) / 1_000) };
+      const remaining = Math.ceil(this.#owners.remaining(taken, now) / 1_000);
+      return { vote: 'taken', remaining, nth };
     }
     if (keys.every(isHolder)) return { vote: 'granted', nodeTime: now };
     if (world.fencing) {

@@ -155,10 +155,10 @@ function answer(
       operation.onReply(null, operation.name === 'release' ? given : now);
       return;
     }
-    const [vote, figure] = listOf(given);
+    const [vote, ...figures] = listOf(given);
     // How the batch script tells of an operation that failed by itself.
-    const failure = vote === 'error' ? outcomeOfError(String(figure)) : null;
-    operation.onReply(failure, failure === null ? [vote, now, figure] : null);
+    const failure = vote === 'error' ? outcomeOfError(String(figures[0])) : null;
+    operation.onReply(failure, failure === null ? [vote, now, ...figures] : null);
     // As when the whole call is refused for it: this connection will never write again.
     if (failure !== null && isReadOnly(failure)) connection.end(failure);
   });

@@ -35,8 +35,9 @@ export function readCertified(reply: unknown): Certified | null {
 /** Reads what `acquire` answered. */
 export function readAcquired(reply: unknown): AcquireAnswer {
   if (isFigure(reply)) return { vote: 'granted', nodeTime: reply };
-  const [vote, nodeTime, figure] = parts(reply);
-  if (vote === 'taken' || vote === 'quarantined') return { vote, remaining: figure };
+  const [vote, nodeTime, figure, nth] = parts(reply);
+  if (vote === 'taken') return { vote, remaining: figure, nth };
+  if (vote === 'quarantined') return { vote, remaining: figure };
   if (vote === 'stale' || vote === 'ahead') {
     return { vote: 'stale', isAhead: vote === 'ahead', low: figure, nodeTime };
   }
@@ -86,11 +87,12 @@ function isFigure(reply: unknown): reply is number {
 }
 
 // What is no figure is no vote: a NaN among the tokens would make all that follow one.
-function parts(reply: unknown): readonly [string, number, number] {
-  if (!Array.isArray(reply)) return ['', 0, 0];
-  const [vote, nodeTime = 0, figure = 0] = reply as unknown[];
-  if (!Number.isSafeInteger(nodeTime) || !Number.isSafeInteger(figure)) return ['', 0, 0];
-  return [String(vote), nodeTime as number, figure as number];
+function parts(reply: unknown): readonly [string, number, number, number] {
+  if (!Array.isArray(reply)) return ['', 0, 0, 0];
+  const [vote, ...figures] = reply as unknown[];
+  if (!figures.every((figure) => Number.isSafeInteger(figure))) return ['', 0, 0, 0];
+  const [nodeTime = 0, figure = 0, nth = 0] = figures as number[];
+  return [String(vote), nodeTime, figure, nth];
 }
 
 function oddReply(reply: unknown): FailedAnswer {

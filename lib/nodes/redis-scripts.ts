@@ -58,7 +58,7 @@ end
  * The birth certificate, PROTOCOL.md section 9. Without quarantine all votes count.
  * `readCertificate`: for how many µs they do not count yet, the certificate to write if there is
  * none that is valid, and whether INFO may be asked here. Without memory to write it the node has
- * none, and stays quarantined: no error. `counted`: what a vote is worth, and its figure.
+ * none, and stays quarantined: no error. `counted`: what a vote is worth, and its figures.
  * Mostly the replid is the known one: to look for that in INFO costs less than to take out any.
  * A replica may be writable, and has its master's replid and certificate: it writes none. Where
  * INFO is denied nobody knows, and it is taken for a master.
@@ -66,7 +66,7 @@ end
 const certificate = ({ quarantine }: World, isPersistent: boolean): string =>
   quarantine === 0
     ? `
-local function counted(vote, figure) return vote, figure or 0 end
+local function counted(vote, figure, nth) return vote, figure or 0, nth end
 `
     : `
 local quarantine, isPersistent, isReplica = ${quarantine * 1_000}, ${isPersistent}
@@ -89,11 +89,11 @@ end
 readClock()
 local uncounted, certificate, replid = readCertificate()
 
-local function counted(vote, figure)
+local function counted(vote, figure, nth)
   if vote == 'granted' and uncounted > 0 then
     return 'quarantined', math.ceil(uncounted / 1000)
   end
-  return vote, figure or 0
+  return vote, figure or 0, nth
 end
 `;
 
@@ -132,17 +132,17 @@ function one(operation: 'acquire' | 'extend' | 'release', world: World): string 
   return `${operation}(${before + 1}, #KEYS - ${before}, ARGV[1], ARGV[3], ARGV[2])`;
 }
 
-/** Answers with the node's time where the vote is `granted`, else with vote, time and figure. */
+/** Answers with the node's time where the vote is `granted`, else with vote, time and figures. */
 const ANSWER_ONE = `
 if vote == 'granted' then return now end
-return {vote, now, figure}`;
+return {vote, now, figure, nth}`;
 
 /**
  * ARGV: for each run of operations that are alike one JSON list: its name, its ttl (or what a
  * release has there), the number of locks of each, and two lists, of the owners and, with fencing,
  * of their tokens. Answers with the node's time where all were granted or done and nobody was told;
  * else with the time, and for each operation that was granted or done with a number, how many a
- * release told, else with its vote and a figure.
+ * release told, else with its vote and figures.
  * `answers`: what is not 0, by place. `areAlike`: whether nothing is. `entryOf`: what is answered
  * for a vote.
  */
@@ -150,11 +150,11 @@ const batch = (world: World): string => `
 local operations = {acquire = acquire, extend = extend, release = release}
 local answers, areAlike = {now}, true
 
-local function entryOf(vote, figure)
-  vote, figure = counted(vote, figure)
+local function entryOf(vote, figure, nth)
+  vote, figure, nth = counted(vote, figure, nth)
   local isPlain = vote == 'granted' or vote == 'done'
   areAlike = areAlike and isPlain and figure == 0
-  return isPlain and figure or {vote, figure}
+  return isPlain and figure or {vote, figure, nth}
 end
 
 local function errorOf(problem)
@@ -162,8 +162,8 @@ local function errorOf(problem)
   return {'error', type(problem) == 'table' and problem.err or problem}
 end
 
-local function answer(place, isDone, vote, figure)
-  answers[place] = isDone and entryOf(vote, figure) or errorOf(vote)
+local function answer(place, isDone, vote, figure, nth)
+  answers[place] = isDone and entryOf(vote, figure, nth) or errorOf(vote)
 end
 
 ${RUNS}
@@ -192,11 +192,11 @@ export function scriptsOf(world: World, isPersistent: boolean): RedisScripts {
   const readClock = fencing && quarantine === 0 ? 'readClock()' : '';
   return {
     acquire: script(`${vote}${readClock}${acquireAtOnce(world)}${fences}${ACQUIRE}
-local vote, figure = counted(${one('acquire', world)})
+local vote, figure, nth = counted(${one('acquire', world)})
 ${end}${ANSWER_ONE}`),
 
     extend: script(`${vote}${fences}${EXTEND}
-local vote, figure = counted(${one('extend', world)})
+local vote, figure, nth = counted(${one('extend', world)})
 ${end}${ANSWER_ONE}`),
 
     release: script(`${releaseAtOnce(world)}${preamble(world)}${wakeUpsIn(world)}${fences}${RELEASE}

@@ -265,6 +265,7 @@ describe('a wait of 0', () => {
       'Could not lock "a", "r" within 0 ms: other calls of this process hold or wait for "r". ',
     );
     expect(error.resources).toEqual(['a', 'r']);
+    expect(error.taken).toEqual(['r']);
     expect(error.retryAfter).toBeNull();
     expect(node(0).count('acquire')).toBe(before);
     await until(queued);

@@ -17,12 +17,13 @@ const failed: AcquireAnswer = {
 };
 const granted: AcquireAnswer = { vote: 'granted', nodeTime: 1 };
 const quarantined = (remaining: number): AcquireAnswer => ({ vote: 'quarantined', remaining });
-const taken = (remaining: number): AcquireAnswer => ({ vote: 'taken', remaining });
+const taken = (remaining: number, nth = 0): AcquireAnswer => ({ vote: 'taken', remaining, nth });
 
 function refusal(
   verdict: FailedVerdict,
   answers: readonly (AcquireAnswer | null)[],
   clockOffsets: readonly (number | null)[] = [null, null, null],
+  resources: readonly string[] = ['r'],
 ): RedlockError {
   const { nodes, environment } = setScene();
   const ensemble = {
@@ -33,7 +34,7 @@ function refusal(
     observer: silentObserver,
   };
   const spent = { tieBreaker: null, attempts: 1, waited: 0 };
-  return refusalError(ensemble, { resources: ['r'], verdict, answers, clockOffsets, ...spent });
+  return refusalError(ensemble, { resources, verdict, answers, clockOffsets, ...spent });
 }
 
 function retryAfter(answers: readonly (AcquireAnswer | null)[]): number | null {
@@ -45,6 +46,32 @@ describe('too few votes', () => {
     expect(refusal('noQuorum', [null, null, null], [60_000, null, null]).message).toContain(
       'fewer than 2 of 3 nodes could vote',
     );
+  });
+});
+
+describe('which of several resources is taken', () => {
+  const noted = (answers: readonly (AcquireAnswer | null)[]): LockTakenError =>
+    expectInstance(refusal('taken', answers, undefined, ['a', 'b', 'c']), LockTakenError);
+
+  it('is told as the nodes said, each once', () => {
+    const error = noted([taken(300, 2), taken(200, 1), taken(100, 2)]);
+
+    expect(error.taken).toEqual(['b', 'c']);
+    expect(error.message).toContain('0 ms: "b", "c" held by another owner for another 200 ms,');
+  });
+
+  it('is not guessed', () => {
+    const error = noted([granted, null, taken(100, 7)]);
+
+    expect(error.taken).toEqual([]);
+    expect(error.message).toContain('0 ms: held by another owner. Nodes:');
+  });
+
+  it('is said in no message where there is but one', () => {
+    const error = expectInstance(refusal('taken', [taken(1), taken(1), null]), LockTakenError);
+
+    expect(error.taken).toEqual(['r']);
+    expect(error.message).toContain('0 ms: held by another owner for another 1 ms,');
   });
 });
 

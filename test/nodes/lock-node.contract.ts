@@ -100,7 +100,7 @@ function acquiring(node: () => LockNode, requestFor: RequestFor): void {
 
     const answer = await acquire(node(), requestFor());
 
-    expect(answer).toEqual({ vote: 'taken', remaining: expect.any(Number) });
+    expect(answer).toEqual({ vote: 'taken', remaining: expect.any(Number), nth: 0 });
     const remaining = answer.vote === 'taken' ? answer.remaining : 0;
     expect(remaining).toBeGreaterThan(4_000);
     expect(remaining).toBeLessThanOrEqual(5_000);
@@ -122,6 +122,18 @@ function acquiring(node: () => LockNode, requestFor: RequestFor): void {
 
     expect(answer.vote).toBe('taken');
     expect((await acquire(node(), requestFor({ resources: ['a', 'b'] }))).vote).toBe('granted');
+  });
+
+  it('says which of several resources is taken, also where it is asked much at once', async () => {
+    await acquire(node(), requestFor({ resources: ['c'] }));
+    const wanted = [['a', 'c'], ['d'], ['a', 'b', 'c', 'd'], ['c', 'd'], ['c']];
+
+    const answers = await Promise.all(
+      wanted.map((resources) => acquire(node(), requestFor({ resources }))),
+    );
+
+    const places = answers.map((answer) => (answer.vote === 'taken' ? answer.nth : answer.vote));
+    expect(places).toEqual([1, 'granted', 2, 0, 0]);
   });
 
   it('grants the same owner again without a longer ttl', async () => {

@@ -201,7 +201,7 @@ describe('a hand-over', () => {
 
     const reply = await handOver(START, first, second);
 
-    expect(reply).toEqual([START, 0, ['taken', -1]]);
+    expect(reply).toEqual([START, 0, ['taken', -1, 0]]);
     expect(await client.get('r')).toBe('somebody');
   });
 

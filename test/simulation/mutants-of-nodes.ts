@@ -29,7 +29,7 @@ export const mutantsOfNodes: readonly Mutant[] = [
     rule: '8: another owner: taken',
     patches: [
       script(
-        "else if (holder !== null) return { vote: 'taken', remaining: this.#pttl(key, moment) };",
+        "else if (holder !== null) return { vote: 'taken', remaining: this.#pttl(key, moment), nth };",
         '',
       ),
     ],

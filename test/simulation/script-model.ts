@@ -127,11 +127,11 @@ export class ScriptModel {
     const { world, resources, ownerId, token, ttl } = request;
     const { now } = moment;
     let owned = 0;
-    for (const resource of resources) {
+    for (const [nth, resource] of resources.entries()) {
       const key = lockKey(world, resource);
       const holder = this.#get(key, moment);
       if (holder === ownerId) owned += 1;
-      else if (holder !== null) return { vote: 'taken', remaining: this.#pttl(key, moment) };
+      else if (holder !== null) return { vote: 'taken', remaining: this.#pttl(key, moment), nth };
     }
     const nodeTime = readsClock(world) ? now : 0;
     if (owned === resources.length) return { vote: 'granted', nodeTime };
