@@ -2,7 +2,8 @@
 // that it names, and type-checks test/matrix, which uses every entry point, against it in both
 // module formats. Runs that under each Node: as a program in all combinations, and under jest and
 // vitest. Then test/nest/contexts and test/terminus on Nest 11: the repository's own tests run on
-// the newest. And what the compiler says about `@Locked`, by the oldest TypeScript that it names.
+// the newest. And what the compiler says about `@Locked`, by the oldest TypeScript that it names
+// and by the newest, which the repository's own tools cannot use yet.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
@@ -45,8 +46,8 @@ const OWN_TEST_PACKAGES = [
   .concat('@nestjs/apollo@13', '@apollo/server@5', '@as-integrations/express5@1', 'graphql@16')
   .concat('bullmq@5', 'socket.io-client@4', 'ws@8', '@types/ws@8');
 
-// It infers in another way than the newest, and its libraries declare generators otherwise.
-const OLDEST_TYPESCRIPT = '5.0';
+// The oldest infers in another way than the newest, and its libraries declare generators otherwise.
+const TYPESCRIPTS = { 'typescript-oldest': '5.0', 'typescript-newest': '7' };
 const TYPES_SPEC = 'test/nest/locked.types.spec.ts';
 
 // In ms, for what hangs: a busy machine takes a multiple of what a run takes by itself.
@@ -83,21 +84,28 @@ async function prepare([nest, ioredis]) {
   }
   if (hasOwnTests) copyOwnTests(join(place, 'own'));
   writeFileSync(join(place, 'tsconfig.json'), JSON.stringify(compilation(hasOwnTests)));
-  const ownPackages = [...OWN_TEST_PACKAGES, `typescript@${OLDEST_TYPESCRIPT}`];
+  const compilers = Object.entries(TYPESCRIPTS).map(
+    ([name, version]) => `${name}@npm:typescript@${version}`,
+  );
+  const ownPackages = [...OWN_TEST_PACKAGES, ...compilers];
   await install(place, packed, [...peers, ...(hasOwnTests ? ownPackages : [])]);
   // The packages of these tests are no run-time dependencies of ours.
   if (!hasOwnTests) await audit(place);
   await run(process.execPath, [tool('typescript', 'bin/tsc'), '-p', '.'], { cwd: place });
-  if (hasOwnTests) await checkOldestTypeScript(place);
+  if (hasOwnTests) await checkOtherTypeScripts(place);
   tell(`Nest ${nest}, ioredis ${ioredis}: installed and type-checked as ESM and as CommonJS`);
 }
 
-async function checkOldestTypeScript(cwd) {
+async function checkOtherTypeScripts(cwd) {
   const compilerOptions = { ...compilation(true).compilerOptions, lib: ['es2022'], noEmit: true };
   const config = { compilerOptions, files: [join('own', TYPES_SPEC)] };
-  writeFileSync(join(cwd, 'tsconfig.oldest.json'), JSON.stringify(config));
-  const compiler = 'node_modules/typescript/bin/tsc';
-  await run(process.execPath, [compiler, '-p', 'tsconfig.oldest.json'], { cwd });
+  writeFileSync(join(cwd, 'tsconfig.types.json'), JSON.stringify(config));
+  for (const name of Object.keys(TYPESCRIPTS)) {
+    const compiler = join('node_modules', name, 'bin/tsc');
+    await run(process.execPath, [compiler, '-p', 'tsconfig.types.json'], { cwd });
+  }
+  const newest = 'node_modules/typescript-newest/bin/tsc';
+  await run(process.execPath, [newest, '-p', '.', '--noEmit'], { cwd });
 }
 
 /** One run of tsc: each folder's package.json says what its files are. */
