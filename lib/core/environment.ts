@@ -60,7 +60,9 @@ export function toIsoTime(moment: Milliseconds): string {
  * The same function, always run in the async context of now: a timer or a call that several callers
  * share runs in that of the one who started it.
  */
-export function inContextOfNow(callback: () => void): () => void {
+export function inContextOfNow<Given extends unknown[]>(
+  callback: (...given: Given) => void,
+): (...given: Given) => void {
   return AsyncResource.bind(callback);
 }
 

@@ -5,7 +5,7 @@ import { channel, type Channel } from 'node:diagnostics_channel';
 
 import { Logger } from '@nestjs/common';
 
-import { inMicrotask, type Environment } from '../core/environment.js';
+import { inContextOfNow, inMicrotask, type Environment } from '../core/environment.js';
 import type { LossReason } from '../core/errors.js';
 import type { NodeStatus } from '../core/lock-node.js';
 import type { RedlockObserver, RoundOperation } from '../core/observer.js';
@@ -146,14 +146,7 @@ export function createObserver(redlock: string, environment: Environment): Redlo
       const message: RoundMessage = { redlock, operation, resources, duration, isGranted };
       publish(channels.round, message);
     },
-    nodeChanged(status, text, isTrouble) {
-      const line = `${prefix}${status.name}: ${text}`;
-      if (isTrouble) redlockLogger.warn(line);
-      else redlockLogger.log(line);
-      if (!channels.node.hasSubscribers) return;
-      const message: NodeMessage = { redlock, status, message: text, isTrouble };
-      channels.node.publish(message);
-    },
+    nodeChanged: createNodeLog(redlock, prefix),
   };
 }
 
@@ -161,6 +154,21 @@ export function createObserver(redlock: string, environment: Environment): Redlo
 function publish(to: Channel, message: { readonly resources: readonly string[] }): void {
   Object.freeze(message.resources);
   to.publish(message);
+}
+
+/**
+ * Tells of a node in the async context of the start: its change is not of the request that met with
+ * it, as loggers and traces would have it.
+ */
+function createNodeLog(redlock: string, prefix: string): RedlockObserver['nodeChanged'] {
+  return inContextOfNow((status: NodeStatus, text: string, isTrouble: boolean) => {
+    const line = `${prefix}${status.name}: ${text}`;
+    if (isTrouble) redlockLogger.warn(line);
+    else redlockLogger.log(line);
+    if (!channels.node.hasSubscribers) return;
+    const message: NodeMessage = { redlock, status, message: text, isTrouble };
+    channels.node.publish(message);
+  });
 }
 
 /** How long lost locks are counted after one was logged. */
@@ -176,11 +184,12 @@ function createLossLog(prefix: string, environment: Environment): (reason: LossR
   // Not which ones: names of resources tell of users, and logs go far. The channel says it.
   const warn = (what: string): void =>
     redlockLogger.warn(`${prefix}Lost ${what}. For names, listen on nestjs-locked:lost`);
-  const tellUntold = (): void => {
+  // These were of many requests.
+  const tellUntold = inContextOfNow((): void => {
     isCounting = false;
     for (const [reason, count] of untold) warn(`${count} more: ${reason}`);
     untold.clear();
-  };
+  });
   return (reason) => {
     if (isCounting) {
       untold.set(reason, (untold.get(reason) ?? 0) + 1);

@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 
 import { describe, expect, it } from '@jest/globals';
@@ -137,6 +138,25 @@ describe('the diagnostics channels', () => {
       ['warn', `${status.name}: it is down`, 'Redlock'],
       ['log', `${status.name}: it is up`, 'Redlock'],
     ]);
+  });
+
+  it('tell of a node, and the log too, outside of the request that met with it', async () => {
+    const requests = new AsyncLocalStorage<string>();
+    const seen: unknown[] = [];
+    const log = new Log();
+    log.warn = () => void seen.push(requests.getStore());
+    const listener = (): void => void seen.push(requests.getStore());
+    subscribe('nestjs-locked:node', listener);
+    afterTest(async () => unsubscribe('nestjs-locked:node', listener));
+    await startPlain({}, log);
+    const observer = createObserver('default', systemEnvironment);
+    const [node] = faultyNodes();
+    const status = node?.status();
+    if (status === undefined) throw new Error('no node');
+
+    requests.run('/orders/42', () => observer.nodeChanged(status, 'it refuses locks', true));
+
+    expect(seen).toEqual([undefined, undefined]);
   });
 
   it.each(['acquire', 'round', 'extend'])(
