@@ -1,12 +1,12 @@
-// What the library tells: Nest's Logger about changes of nodes and lost locks, and diagnostics
-// channels about everything, for metrics and tracing. Contention is not logged: it is what locks
-// are for.
+// What the library tells: Nest's Logger about changes of nodes, lost locks and calls that find no
+// quorum, and diagnostics channels about everything, for metrics and tracing. Contention is not
+// logged: it is what locks are for.
 import { channel, type Channel } from 'node:diagnostics_channel';
 
 import { Logger } from '@nestjs/common';
 
 import { inContextOfNow, inMicrotask, type Environment } from '../core/environment.js';
-import type { LossReason } from '../core/errors.js';
+import { describeVotes, NoQuorumError, type LossReason } from '../core/errors.js';
 import type { NodeStatus } from '../core/lock-node.js';
 import type { RedlockObserver, RoundOperation } from '../core/observer.js';
 import type { Milliseconds } from '../core/units.js';
@@ -108,6 +108,7 @@ export function createObserver(redlock: string, environment: Environment): Redlo
   // The usual single domain needs no name in every line.
   const prefix = redlock === defaultDomain ? '' : `[${redlock}] `;
   const logLoss = createLossLog(prefix, environment);
+  const logOutage = createOutageLog(prefix, environment);
   return {
     // Nothing is read or built unless somebody listens: these run on every acquisition.
     acquired(lock, waited, attempts) {
@@ -118,6 +119,7 @@ export function createObserver(redlock: string, environment: Environment): Redlo
       publish(channels.acquire, message);
     },
     refused(resources, error, waited, attempts, isAborted) {
+      if (error instanceof NoQuorumError && !isAborted) logOutage(error);
       if (!channels.acquire.hasSubscribers) return;
       const outcome = { error, isAborted, ownerId: null, fencingToken: null };
       const message: AcquireMessage = { redlock, resources, waited, attempts, ...outcome };
@@ -199,5 +201,32 @@ function createLossLog(prefix: string, environment: Environment): (reason: LossR
     environment.startTimer(lossPeriod, tellUntold, false);
     // Not at once: a logger that throws is not to keep the holder from being told.
     inMicrotask(() => warn(`a lock: ${reason}`));
+  };
+}
+
+/** How long calls that find no quorum are counted after one was logged. */
+const outagePeriod: Milliseconds = 60_000;
+
+/**
+ * Logs a call that found no quorum, and from the next minute on how many did since. Most transports
+ * log none of their errors, and nodes may disagree, or be slow, without any of them having changed.
+ */
+function createOutageLog(prefix: string, environment: Environment): (error: NoQuorumError) => void {
+  let toldAt: Milliseconds = -Infinity;
+  let untold = 0;
+  return ({ votes }) => {
+    const now = environment.now();
+    if (now - toldAt < outagePeriod) {
+      untold += 1;
+      return;
+    }
+    const times = untold > 0 ? ` It was so ${untold} times since this was told.` : '';
+    toldAt = now;
+    untold = 0;
+    // Not the error's own message, which names resources.
+    const line =
+      `${prefix}A call for a lock found no quorum. Nodes: ${describeVotes(votes)}.${times} ` +
+      'See docs/ERRORS.md#no-quorum of nestjs-locked';
+    inMicrotask(() => redlockLogger.warn(line));
   };
 }

@@ -14,6 +14,7 @@ import {
 } from 'nestjs-locked';
 
 import { systemEnvironment } from '../../lib/core/environment.js';
+import { Redlock } from '../../lib/core/redlock.js';
 import { createObserver } from '../../lib/nest/telemetry.js';
 import { afterTest } from '../support/after-test.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
@@ -237,6 +238,31 @@ describe('the log', () => {
         .map((what) => ['warn', `Lost ${what}. ${where}`, 'Redlock']),
     );
     expect(environment.pendingTimers).toBe(0);
+  });
+
+  it('tells once a minute that calls find no quorum, with what each node says, and no resource', async () => {
+    const log = new Log();
+    const environment = new SimulatedEnvironment();
+    const nodes = faultyNodes();
+    for (const node of nodes.slice(1)) node.refuse();
+    await startPlain({}, log);
+    const observer = createObserver('billing', environment);
+    const redlock = new Redlock(nodes, {}, { observer });
+    const call = (): Promise<unknown> => rejection(redlock.acquire('user:ann', 1_000, { wait: 0 }));
+
+    await call();
+    await call();
+    await environment.advance(59_999);
+    await call();
+    await environment.advance(1);
+    await call();
+
+    const lines = log.lines.filter(([, , context]) => context === 'Redlock');
+    expect(lines.map(([level]) => level)).toEqual(['warn', 'warn']);
+    const [told, again] = lines.map(([, text]) => text);
+    expect(told).toMatch(/^\[billing\] .*no quorum.*b failed .*ERRORS\.md#no-quorum/);
+    expect(told).not.toMatch(/user:ann/);
+    expect(again).toMatch(/2 times since this was told/);
   });
 
   it('has no line about contention', async () => {
