@@ -96,6 +96,28 @@ describe('the safety page', () => {
   });
 });
 
+describe('the lines of the log that the operations page explains', () => {
+  const [, table = ''] = read('docs/OPERATIONS.md').split('## What the log says');
+  const cells = table.split('\n## ')[0]?.match(/^\| `.*?(?= \| )/gm) ?? [];
+  const lines = cells.flatMap((cell) => cell.match(/(?<=`)[^`]*[^`, ](?=`)/g) ?? []);
+
+  it('are many', () => {
+    expect(lines.length).toBeGreaterThan(10);
+  });
+
+  it.each(lines)('are what the library says: %s', (line) => {
+    const files = readdirSync(join(root, 'lib'), { recursive: true, encoding: 'utf8' });
+    const sources = files.filter((file) => file.endsWith('.ts')).map((file) => read(`lib/${file}`));
+    // What varies: numbers, names, and what is lost or refused.
+    const words = line.split(/…|a lock:|\d+ more:|(?:locks|releases):/);
+
+    const isSaid = (word: string): boolean =>
+      sources.some((source) => source.includes(word.trim()));
+
+    expect(words.filter((word) => !isSaid(word))).toEqual([]);
+  });
+});
+
 describe('the SQL that lets the store refuse late holders', () => {
   /** The updates of a document, each as what it does to a row for one holder. */
   const updatesOf = (file: string): Step[] =>
