@@ -64,7 +64,10 @@ export interface UsingOptions extends AcquireOptions {
   readonly holdAtLeast?: Milliseconds;
 }
 
-/** What can be said once for all locks of a `Redlock`. All clients must say the same. */
+/**
+ * What can be said once for all locks of a `Redlock`. All clients must say the same `ttlMax`,
+ * `driftFactor`, `fencing`, `quarantine` and `keyPrefix`.
+ */
 export interface RedlockOptions extends Omit<AcquireOptions, 'signal'> {
   /**
    * Lifetime given to the nodes where a call names none, in whole ms, 100 to `ttlMax`.
