@@ -97,7 +97,8 @@ export class RedisConnection {
       this.#onReply(written, error, reply),
     );
     command.toWritable = () => bytes;
-    void this.#client.sendCommand(command);
+    // The application may have wrapped this, to trace its commands: the promise is another then.
+    Promise.resolve(this.#client.sendCommand(command)).catch(ignore);
   }
 
   /** Ends the connection at once, without a word to the server. */
@@ -162,3 +163,6 @@ function failureOf(error: Error): FailedAnswer {
 function isReply(error: Error): boolean {
   return 'command' in error;
 }
+
+// Nobody else has the promise, and the callback is told.
+function ignore(): void {}

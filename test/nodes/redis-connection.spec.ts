@@ -1,4 +1,5 @@
 import { createRequire } from 'node:module';
+import { setImmediate } from 'node:timers/promises';
 
 import { describe, expect, it, jest } from '@jest/globals';
 import type * as Ioredis from 'ioredis';
@@ -142,6 +143,29 @@ describe('an error reply', () => {
   function identity(error: unknown): unknown {
     return error;
   }
+});
+
+describe('a command that fails', () => {
+  it('rejects nobody’s promise, where the application has wrapped how its clients send', async () => {
+    const client = connect();
+    const { sendCommand } = Object.getPrototypeOf(client) as Ioredis.Redis;
+    // As a tracer does that awaits what it traces: its promise is another than that of ioredis.
+    const traced = jest.spyOn(client, 'sendCommand').mockImplementation(async (command, stream) => {
+      return await sendCommand.call(client, command, stream);
+    });
+    const onUnhandled = jest.fn();
+    process.on('unhandledRejection', onUnhandled);
+    afterTest(() => process.off('unhandledRejection', onUnhandled));
+    const connection = await connectionOver(client);
+    traced.mockClear();
+
+    const [reply] = ask(connection, encodeCommand('evalsha', ['f'.repeat(40), 0]));
+
+    expect(await reply).toMatchObject({ message: expect.stringMatching(/^NOSCRIPT/) });
+    await setImmediate();
+    expect(traced).toHaveBeenCalledTimes(1);
+    expect(onUnhandled).not.toHaveBeenCalled();
+  });
 });
 
 describe('a command that was answered', () => {
