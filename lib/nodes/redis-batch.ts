@@ -4,6 +4,7 @@ import type { FailedAnswer, World } from '../core/lock-node.js';
 import { encodeCommand, type EncodedCommand } from './redis-command.js';
 import type { OnReply, RedisConnection } from './redis-connection.js';
 import { isReadOnly, isUnknownScript, outcomeOfError } from './redis-outcomes.js';
+import { isGrant, oddReply } from './redis-replies.js';
 import { batchArguments, ownerArguments, type BatchedOperation } from './redis-script-arguments.js';
 import { scriptsOf, type RedisScripts } from './redis-scripts.js';
 import { CallMemo, type Collector, type RedisTick } from './redis-tick.js';
@@ -110,7 +111,7 @@ export class RedisBatch implements Collector {
       } else if (isLone) {
         first.onReply(null, reply);
       } else {
-        answer(connection, operations, reply);
+        answer(connection, operations, reply, world);
       }
     });
   }
@@ -143,16 +144,28 @@ function answer(
   connection: RedisConnection,
   operations: readonly Operation[],
   reply: unknown,
+  world: World,
 ): void {
   // One number for all: the node's time.
-  const areAlike = typeof reply === 'number';
+  const areAlike = isGrant(reply, world);
   const answers = listOf(reply);
   const now = areAlike ? reply : answers[0];
+  if (!areAlike && !(answers.length === operations.length + 1 && isGrant(now, world))) {
+    // Not of this call: no part of it answers anybody.
+    const odd = oddReply(reply);
+    for (const operation of operations) operation.onReply(odd, null);
+    return;
+  }
   operations.forEach((operation, index) => {
     const given = areAlike ? 0 : answers[index + 1];
-    if (typeof given === 'number') {
+    const isRelease = operation.name === 'release';
+    if (isRelease ? typeof given === 'number' : given === 0) {
       // As each would be answered by itself.
-      operation.onReply(null, operation.name === 'release' ? given : now);
+      operation.onReply(null, isRelease ? given : now);
+      return;
+    }
+    if (!Array.isArray(given)) {
+      operation.onReply(oddReply(given), null);
       return;
     }
     const [vote, ...figures] = listOf(given);

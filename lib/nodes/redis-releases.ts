@@ -105,7 +105,7 @@ export class RedisReleases {
     failure: FailedAnswer | null,
     reply: unknown,
   ): void => {
-    const answer = failure ?? this.#readReleased(reply);
+    const answer = failure ?? this.#readReleased(reply, release.request.world);
     if (answer.vote === 'done') {
       this.#pending.confirm(release);
       this.#settings.health.granted('releases');

@@ -195,7 +195,7 @@ export function scriptsOf(world: World, isPersistent: boolean): RedisScripts {
 local vote, figure, nth = counted(${one('acquire', world)})
 ${end}${ANSWER_ONE}`),
 
-    extend: script(`${vote}${fences}${EXTEND}
+    extend: script(`${vote}${readClock}${fences}${EXTEND}
 local vote, figure, nth = counted(${one('extend', world)})
 ${end}${ANSWER_ONE}`),
 

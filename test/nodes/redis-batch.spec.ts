@@ -12,9 +12,13 @@ import {
   type TestNodes,
 } from '../support/node-harness.js';
 import { afterTest } from '../support/after-test.js';
-import { client, server } from '../support/redis-of-spec.js';
+import { client, connect, server } from '../support/redis-of-spec.js';
 import { callsOn } from '../support/server-info.js';
+import { systemEnvironment } from '../../lib/core/environment.js';
+import { RedisBatch } from '../../lib/nodes/redis-batch.js';
+import { RedisConnection, type OnReply } from '../../lib/nodes/redis-connection.js';
 import { scriptsOf } from '../../lib/nodes/redis-scripts.js';
+import { RedisTick } from '../../lib/nodes/redis-tick.js';
 import type { LockNode, OwnerRequest } from '../../lib/core/lock-node.js';
 
 let nodes: TestNodes | null = null;
@@ -217,6 +221,57 @@ describe('an operation that fails', () => {
       { vote: 'failed' },
     ]);
     await nodes?.log.untilState('refused');
+  });
+});
+
+describe('an answer that is not that of the call', () => {
+  const NOW = 1_795_455_204_075_136;
+
+  /** What three operations are told where the server answers their call with `reply`. */
+  async function answersTo(reply: unknown): Promise<unknown[]> {
+    const batch = new RedisBatch(new RedisTick(), false, (_connection, _command, onReply) =>
+      onReply(null, reply),
+    );
+    const connection = new RedisConnection(connect(), systemEnvironment.now, {
+      ready: () => undefined,
+      ended: () => undefined,
+    });
+    const names = ['acquire', 'extend', 'release'] as const;
+    const told = names.map((name, index) => {
+      const request = { ...requestIn({ resources: [`r${index}`] }), wakes: false };
+      return new Promise((resolve) => {
+        const onReply: OnReply = (failure, given) => resolve(failure?.message ?? given);
+        batch.add(connection, {
+          name,
+          request,
+          isListening: false,
+          isSettled: () => false,
+          onReply,
+        });
+      });
+    });
+    return Promise.all(told);
+  }
+
+  it.each([
+    ['nothing', null],
+    ['what a release gives', 0],
+    ['what a release gives that told others', 3],
+    ['a lone refusal', ['taken', NOW, 5]],
+    ['fewer answers', [NOW, 0, 0]],
+    ['more answers', [NOW, 0, 0, 0, 0]],
+    ['no time', [5, 0, 0, 0]],
+  ])('answers none of its operations, and is told: %s', async (_what, reply) => {
+    const message = `An odd reply: ${JSON.stringify(reply)}`;
+
+    expect(await answersTo(reply)).toEqual([message, message, message]);
+  });
+
+  it('grants nothing by a number that only a release gives', async () => {
+    const odd = (reply: unknown) => `An odd reply: ${JSON.stringify(reply)}`;
+
+    expect(await answersTo([NOW, 1, null, 2])).toEqual([odd(1), odd(null), 2]);
+    expect(await answersTo([NOW, -1, 'OK', 0])).toEqual([odd(-1), odd('OK'), 0]);
   });
 });
 

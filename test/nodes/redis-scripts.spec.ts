@@ -36,12 +36,14 @@ function run(script: RedisScript, args: ScriptArguments, on = client): Promise<u
 
 async function acquire(request: OwnerRequest, isPersistent = false): Promise<AcquireAnswer> {
   const script = scriptsOf(request.world, isPersistent).acquire;
-  return readAcquired(await run(script, ownerArguments({ name: 'acquire', request })));
+  const reply = await run(script, ownerArguments({ name: 'acquire', request }));
+  return readAcquired(reply, request.world);
 }
 
 async function extend(request: OwnerRequest, on = client): Promise<ExtendAnswer> {
   const script = scriptsOf(request.world, false).extend;
-  return readExtended(await run(script, ownerArguments({ name: 'extend', request }), on));
+  const reply = await run(script, ownerArguments({ name: 'extend', request }), on);
+  return readExtended(reply, request.world);
 }
 
 function release(
@@ -354,6 +356,11 @@ describe('quarantine (birth certificate)', () => {
 });
 
 describe('an odd reply', () => {
+  const [fenced, plain] = [worldOf(), worldOf({ fencing: false })];
+  const unknown = { vote: 'failed', mayHold: true, isMisconfiguration: false };
+  /** Of a node, in µs. */
+  const TIME = 1_795_455_204_075_136;
+
   it.each([
     ...[null, 'OK', -1, 2 ** 60, [], ['what', 1], [null, null], [1, 2, 3]],
     ...[
@@ -364,12 +371,24 @@ describe('an odd reply', () => {
     ],
   ])('is a failure that may hold the key: %j', (reply) => {
     for (const read of [readAcquired, readExtended, readReleased]) {
-      expect(read(reply)).toMatchObject({
-        vote: 'failed',
-        mayHold: true,
-        isMisconfiguration: false,
-      });
+      expect(read(reply, fenced)).toMatchObject(unknown);
     }
+  });
+
+  // As a release answers, or another command whose answer went to the wrong one.
+  it.each([
+    ['fencing', 0, fenced],
+    ['fencing', 999_999, fenced],
+    ['quarantine alone', 0, worldOf({ fencing: false, quarantine: true })],
+    ['neither', 1, plain],
+    ['neither', TIME, plain],
+  ])('is a number that is not what a world with %s grants with: %d', (_what, reply, world) => {
+    expect(readAcquired(reply, world)).toMatchObject(unknown);
+    expect(readExtended(reply, world)).toMatchObject(unknown);
+  });
+
+  it('is a node’s time to a release', () => {
+    expect(readReleased(TIME)).toMatchObject(unknown);
   });
 
   it.each([null, 'x', ['owner'], [null, -2], [7, 7, ''], ['owner', '7', '']])(

@@ -132,7 +132,7 @@ class Comparison {
     const args = ownerArguments({ name: kind, request, isListening });
     const { now, took, reply } = await evaluate(this.#scripts[kind].text, args);
     if (this.#isAmbiguous(now, took)) return this.#flush();
-    const real = reply === 'oom' ? 'oom' : read[kind](reply);
+    const real = reply === 'oom' ? 'oom' : read[kind](reply, request.world);
     const model = this.#askModel(kind, request, isListening, this.#moment(now));
     if (typeof real === 'object' && 'remaining' in real) {
       expect(Math.abs(real.remaining - remainingOf(model))).toBeLessThanOrEqual(this.#tolerance);
