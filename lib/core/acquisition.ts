@@ -196,6 +196,7 @@ export class Acquisition {
     timeout: Milliseconds,
     tieBreaker: number | null,
   ): Promise<AttemptResult> {
+    const { tokens } = this.#context;
     let low: Microseconds = 0;
     let result = first;
     for (let retries = 0; ; retries += 1) {
@@ -203,8 +204,8 @@ export class Acquisition {
       if (result instanceof Holding) return result;
       if (result.verdict !== 'stale' || retries === STALE_RETRIES_MAX) return result;
       const stale = result.answers.filter((answer) => answer?.vote === 'stale');
-      low = Math.max(low, ...stale.map((answer) => answer.low));
-      if (stale.some((answer) => answer.isAhead)) this.#context.tokens.forget();
+      low = Math.max(low, tokens.boundOf(stale));
+      if (stale.some((answer) => answer.isAhead)) tokens.forget();
       result = await this.#attempt(low, timeout, tieBreaker);
     }
   }

@@ -1,12 +1,14 @@
 // Proposes fencing tokens. Only the nodes decide: a proposal is a guess that most of them will
 // find above every token that they have accepted and within their clocks' window.
-import { medianOf } from './quorum.js';
+import { majorityOf, medianOf } from './quorum.js';
 import type { Ensemble } from './ensemble.js';
 import type { Environment } from './environment.js';
-import type { LockNode } from './lock-node.js';
+import type { AcquireAnswer, LockNode } from './lock-node.js';
 import type { Microseconds, Milliseconds } from './units.js';
 
 const MICROSECONDS = 1_000;
+
+type StaleAnswer = Extract<AcquireAnswer, { vote: 'stale' }>;
 
 /**
  * How soon a long round is forgotten: by this share of what it took longer, with each round. Later,
@@ -84,6 +86,20 @@ export class TokenSource {
     this.#offset ??= this.#medianOffset();
     const now = this.#environment.wallClock() * MICROSECONDS + this.#offset;
     return low >= now + this.#clockSkewMax;
+  }
+
+  /**
+   * What the next proposal has to be above, of the bounds that nodes have refused one with. One
+   * that a node's clock sets has moved on before the next arrives: proposals are aimed at the
+   * clocks anyway. One that is out of reach is not followed either, unless so many nodes have such
+   * that the others are no quorum: what suits a node far ahead would never suit the others.
+   */
+  boundOf(refusals: readonly StaleAnswer[]): Microseconds {
+    const known = refusals.filter(({ low, nodeTime }) => low > nodeTime - this.#clockSkewMax);
+    const near = known.filter(({ low }) => !this.isOutOfReach(low));
+    const nodeCount = this.#nodes.length;
+    const isQuorum = nodeCount - (known.length - near.length) >= majorityOf(nodeCount);
+    return Math.max(0, ...(isQuorum ? near : known).map(({ low }) => low));
   }
 
   /**

@@ -162,6 +162,19 @@ describe('the proposal of a token', () => {
     expect(tokens.propose(0, false)).toBe(5_000_000_500 + 1_000_000);
   });
 
+  it('comes after what the nodes know, but for a minority that no token in reach suits', () => {
+    const { tokens } = setUp([0, 0, 0]);
+    const near = 5_000_001_000;
+    const far = near + minute * micro;
+    const boundOf = (...lows: readonly number[]): number =>
+      tokens.boundOf(lows.map((low) => ({ vote: 'stale', isAhead: false, low, nodeTime: low })));
+
+    expect(boundOf(near, near + 1)).toBe(near + 1);
+    expect(boundOf(far, near)).toBe(near);
+    // As when the clocks of most nodes were set back.
+    expect(boundOf(far, near, far + 1)).toBe(far + 1);
+  });
+
   it('that was far ahead of the nodes is forgotten', () => {
     const { tokens } = setUp();
     tokens.propose(9_000_000_000, false);
@@ -316,6 +329,24 @@ describe('a stale proposal', () => {
     expect(node(2).count('acquire')).toBe(1);
   });
 
+  it.each([minute, 3_800])(
+    'of most nodes is followed to what suits these, not to a node %d ms ahead',
+    async (offset) => {
+      const { environment, redlock, nodes, node, until } = setScene({
+        clockOffsets: [offset, 0, -1_800],
+      });
+      for (const each of nodes) each.delay({ request: 1, answer: 1 });
+      const known = Math.floor(environment.wallClock() * micro) + 100_000;
+      node(1).recordToken(redlock.options.world, 'r', known);
+      node(2).recordToken(redlock.options.world, 'r', known);
+
+      const lock = await until(redlock.acquire('r', ttl));
+
+      expect(lock.fencingToken).toBe(known + 1);
+      expect(node(1).count('acquire')).toBe(2);
+    },
+  );
+
   it('keeps no key of the attempts that failed by it', async () => {
     const { environment, redlock, node, owners, until } = setScene();
     const known = Math.floor(environment.wallClock() * micro) + 500_000;
@@ -405,7 +436,8 @@ describe('nodes whose clocks differ', () => {
   });
 
   it('by more than that are told with each offset', async () => {
-    const { redlock, rejection } = setScene({ clockOffsets: [0, 10_000, -10_000] });
+    const { nodes, redlock, rejection } = setScene({ clockOffsets: [0, 10_000, -10_000] });
+    for (const node of nodes) node.delay({ request: 1 });
 
     const error = expectInstance(
       await rejection(redlock.acquire('r', ttl, { wait: 500 })),
