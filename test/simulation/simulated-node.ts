@@ -80,7 +80,8 @@ export class SimulatedNode implements LockNode {
     if (connection !== null && this.#pending.join(request.ownerId, connection, onAnswer)) return;
     const release = this.#pending.add(request, connection, onAnswer);
     const isListening = this.#isListening(request);
-    this.#send({ kind: 'release', request, isListening }, (reply) => {
+    // By the connection that was found usable before: a machine may stand still in between.
+    this.#send(connection, { kind: 'release', request, isListening }, (reply) => {
       if (reply.vote === 'done') this.#pending.confirm(release);
       else release.sentOn = null;
       release.onAnswer?.(reply as ReleaseAnswer);
@@ -88,7 +89,8 @@ export class SimulatedNode implements LockNode {
   }
 
   inspect(world: World, resource: string, onAnswer: (answer: InspectAnswer) => void): void {
-    this.#send({ kind: 'inspect', world, resource }, onAnswer as (reply: Reply) => void);
+    const command = { kind: 'inspect', world, resource } as const;
+    this.#send(this.#usableConnection(), command, onAnswer as (reply: Reply) => void);
   }
 
   listen(world: World, resource: string, listener: WakeListener): () => void {
@@ -152,15 +154,14 @@ export class SimulatedNode implements LockNode {
     onReply: (reply: Reply) => void,
   ): void {
     const askedAt = this.leases.asked(request);
-    this.#send({ kind, request }, (reply) => {
+    this.#send(this.#usableConnection(), { kind, request }, (reply) => {
       this.leases.answered(kind, request, this.index, askedAt, reply);
       onReply(reply);
       if (kind === 'acquire' && this.options.isRepeating) onReply(reply);
     });
   }
 
-  #send(command: Command, onReply: (reply: Reply) => void): void {
-    const connection = this.#usableConnection();
+  #send(connection: Connection | null, command: Command, onReply: (reply: Reply) => void): void {
     if (connection === null) {
       this.environment.machine.runAfter(0, () => {
         if (!this.environment.isEnded) onReply(notSent);
