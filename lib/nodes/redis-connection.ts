@@ -54,7 +54,10 @@ export class RedisConnection {
   #isReady = false;
   #hasEnded = false;
 
-  /** `clock`: what {@link silentSince} is told by. */
+  /**
+   * `clock`: what {@link silentSince} is told by.
+   * @throws TypeError where the client is none of ioredis, but a mock.
+   */
   constructor(client: Redis, clock: () => Milliseconds, listener: ConnectionListener) {
     this.#client = client;
     this.#Command = commandClassOf(client);
@@ -146,9 +149,14 @@ export class RedisConnection {
 function commandClassOf(client: Redis): typeof Command {
   const made: Command[] = [];
   const sendCommand = { value: (command: Command) => made.push(command) };
-  const probe = Object.create(client, { sendCommand }) as Redis;
-  void probe.call('ping', () => undefined);
-  return made[0]?.constructor as typeof Command;
+  const probe = Object.create(client, { sendCommand }) as Partial<Redis>;
+  void probe.call?.('ping', () => undefined);
+  const [command] = made;
+  if (command !== undefined) return command.constructor as typeof Command;
+  throw new TypeError(
+    'Expected a client of ioredis, got one that makes no commands, as a mock of ioredis does: ' +
+      'in tests leave the nodes out (docs/TESTING.md#without-redis of nestjs-locked)',
+  );
 }
 
 function failureOf(error: Error): FailedAnswer {

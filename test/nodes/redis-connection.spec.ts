@@ -79,6 +79,19 @@ describe('a command', () => {
   });
 });
 
+describe('a client that is none', () => {
+  it.each([
+    ['has no commands, as a mock of the whole package', {}],
+    ['has one that does nothing, as an automatic mock', { call: () => undefined }],
+  ])('is told what to do in a test: one that %s', (_what, client) => {
+    const listener = { ready: () => undefined, ended: () => undefined };
+    const start = () =>
+      new RedisConnection(client as Ioredis.Redis, systemEnvironment.now, listener);
+
+    expect(start).toThrow(/^Expected a client of ioredis, got .* a mock .* leave the nodes out/);
+  });
+});
+
 describe('a connection that has ended', () => {
   it('sends nothing, and says so when the call has returned', async () => {
     const client = connect();
