@@ -10,7 +10,7 @@ import type { FailedAnswer } from '../core/lock-node.js';
 import { TransientMap } from '../core/transient-map.js';
 import type { Milliseconds } from '../core/units.js';
 import type { EncodedCommand } from './redis-command.js';
-import { lostOutcome, outcomeOfError, unsentOutcome } from './redis-outcomes.js';
+import { lostOutcome, outcomeOfError, printable, unsentOutcome } from './redis-outcomes.js';
 import { endClient } from './redis-target.js';
 
 /** Takes a command's reply, or why there is none. */
@@ -51,6 +51,8 @@ export class RedisConnection {
   readonly #unanswered = new TransientMap<Unanswered, null>();
   #owed = 0;
   #lastError: FailedAnswer | null = null;
+  /** What the server said first, if that was an error, until it has answered anything. */
+  #rebuff: FailedAnswer | null = null;
   #isReady = false;
   #hasEnded = false;
 
@@ -64,6 +66,9 @@ export class RedisConnection {
     this.#clock = clock;
     this.#listener = listener;
     client.on('error', (error: Error) => this.#onError(error));
+    client.once('connect', () =>
+      client.stream.once('data', (words: Buffer) => this.#onFirstWords(words.toString())),
+    );
     client.once('ready', () => {
       this.#isReady = true;
       if (!this.#hasEnded) listener.ready(this);
@@ -127,12 +132,20 @@ export class RedisConnection {
     }
     this.#unanswered.delete(written);
     this.#owed -= written.argumentCount;
+    this.#rebuff = null;
     if (error) written.answer(failureOf(error), null);
     else written.answer(null, reply ?? null);
   }
 
   #onEnd(reason: FailedAnswer): void {
-    this.end(this.#lastError ?? reason);
+    this.end(this.#rebuff ?? this.#lastError ?? reason);
+  }
+
+  // Who turns everybody away, as for want of room, says why and hangs up. To ioredis that is the
+  // answer to what it has said first, which mostly is nothing that has to succeed.
+  #onFirstWords(words: string): void {
+    const error = /^-(.+)\r\n$/.exec(words)?.[1];
+    if (error !== undefined) this.#rebuff = lostOutcome(printable(withoutArguments(error)));
   }
 
   #onError(error: Error): void {
@@ -140,7 +153,8 @@ export class RedisConnection {
     // An error reply here is one to the greeting: password, user or database were refused. With
     // some of them ioredis would go on, on database 0.
     // Later it may be an answer too many, and each may have gone to whom it did not answer.
-    if (isReply(error) || this.#isReady) this.end(this.#lastError);
+    if (isReply(error)) this.end(this.#lastError);
+    else if (this.#isReady) this.#onEnd(this.#lastError);
   }
 }
 
@@ -160,11 +174,15 @@ function commandClassOf(client: Redis): typeof Command {
 }
 
 function failureOf(error: Error): FailedAnswer {
-  // A server repeats what was said to it with a command that it does not know: even a password.
-  const message = error.message.replace(/, with args.*/s, '');
+  const message = withoutArguments(error.message);
   if (isReply(error)) return outcomeOfError(message);
   // The message of an AggregateError (one per address of a host) is empty.
   return lostOutcome(message || ('code' in error ? String(error.code) : error.name));
+}
+
+// A server repeats what was said to it with a command that it does not know: even a password.
+function withoutArguments(message: string): string {
+  return message.replace(/, with args.*/s, '');
 }
 
 // Not by its name: in ioredis 5 that is the name of its class, which a bundler may have changed.

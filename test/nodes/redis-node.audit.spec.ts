@@ -61,6 +61,24 @@ describe('a server that is unfit', () => {
     expect(up.status.findings).toEqual([]);
   });
 
+  it.each(['ERR max number of clients reached', 'DENIED Redis is running in protected mode'])(
+    'because it turns everybody away is down, and told in its own words: %s',
+    async (words) => {
+      // It says so unasked, and to whom needs no password as to whom does.
+      const server = createServer((socket) => {
+        socket.on('error', () => undefined).end(`-${words}\r\n`);
+      });
+      server.listen(0, '127.0.0.1');
+      await once(server, 'listening');
+      afterTest(() => server.close());
+      const { port } = server.address() as AddressInfo;
+
+      const { log } = startNodes([{ host: '127.0.0.1', port }]);
+
+      expect(await log.untilState('down')).toMatchObject({ message: words });
+    },
+  );
+
   it('because scripts are denied is refused', async () => {
     const server = await startServer();
     await server.client.call('ACL', ['SETUSER', 'u', 'on', '>p', '~*', '+@all', '-eval']);
