@@ -76,7 +76,10 @@ export interface RedlockOptionsFactory {
 /** Options of `RedlockModule.forRootAsync`: exactly one of the three `use…`. */
 export interface RedlockModuleAsyncOptions
   extends RedlockDomainOptions, Pick<ModuleMetadata, 'imports'> {
-  /** Injected into `useFactory`. */
+  /**
+   * Injected into `useFactory`. Nothing that is made anew for each request: locks would begin with
+   * the first one, without the interceptor, and nobody would close them. Recent Nest refuses it.
+   */
   readonly inject?: FactoryProvider['inject'];
   /** Makes the options from what `inject` names. */
   readonly useFactory?: (
