@@ -64,7 +64,7 @@ export class RedlockTelemetryModule {
     }
     checkBoolean('resourceNames', resourceNames);
     const telemetry = {
-      provide: Telemetry,
+      provide: telemetryToken,
       inject: [ModuleRef, ModulesContainer],
       useFactory: (moduleRef: ModuleRef, modules: ModulesContainer) => {
         assertImportedOnce(modules);
@@ -75,6 +75,9 @@ export class RedlockTelemetryModule {
     return { module: RedlockTelemetryModule, providers: [telemetry] };
   }
 }
+
+// The same for each copy of the package in the process, as the channels are.
+const telemetryToken = Symbol.for('nestjs-locked.telemetry');
 
 /** Hears the channels from the start of the application to its end. */
 class Telemetry implements OnModuleInit, OnApplicationShutdown {
@@ -154,7 +157,7 @@ function hearFirst(modules: ModulesContainer): void {
 }
 
 function importingModules(modules: ModulesContainer) {
-  return [...modules.values()].filter(({ providers }) => providers.has(Telemetry));
+  return [...modules.values()].filter(({ providers }) => providers.has(telemetryToken));
 }
 
 function hear<Name extends keyof ChannelMessages>(

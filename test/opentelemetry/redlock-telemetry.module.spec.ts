@@ -666,6 +666,18 @@ describe('RedlockTelemetryModule', () => {
     );
   });
 
+  it('imported from two copies of the package ends the start, too', async () => {
+    const file = '../../lib/opentelemetry/redlock-telemetry.module.ts?copy';
+    const copy = (await import(file)) as { RedlockTelemetryModule: typeof RedlockTelemetryModule };
+    const ofBoth = [copy.RedlockTelemetryModule.forRoot(), RedlockTelemetryModule.forRoot()];
+
+    const imports = [RedlockModule.forRoot(threeNodes()), ...ofBoth];
+    const refused = await rejection(startPlain({ imports }));
+
+    expect(copy.RedlockTelemetryModule).not.toBe(RedlockTelemetryModule);
+    expect(String(refused)).toContain('to be imported once in an application, got 2 times');
+  });
+
   it('ends with an application whose RedlockService a test has replaced', async () => {
     const log = new Log();
     const module = await Test.createTestingModule({
