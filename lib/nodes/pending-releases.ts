@@ -81,6 +81,13 @@ export class PendingReleases<Connection> {
     if (this.#byOwner.get(ownerId) === release) this.#byOwner.delete(ownerId);
   }
 
+  /** Keeps a release that the node refused, unless too many are kept; says whether it did. */
+  keepRefused(release: PendingRelease<Connection>): boolean {
+    const isKept = this.#byOwner.size <= REFUSED_MAX;
+    if (!isKept) this.confirm(release);
+    return isKept;
+  }
+
   /** What is still worth sending on this connection, in the order of the notes. */
   dueOn(connection: Connection): PendingRelease<Connection>[] {
     const now = this.environment.now();
@@ -112,6 +119,9 @@ export class PendingReleases<Connection> {
 const KEPT_FOR = 1.1;
 
 const UNSENT_MAX = 4_096;
+
+/** Some 20 MB: of what is refused by a server that does not write any more, many have keys. */
+const REFUSED_MAX = 32_768;
 
 /** A list of that many is looked at in a twentieth of a millisecond. */
 const SWEEP_MIN: Milliseconds = 10;

@@ -120,12 +120,14 @@ export class RedisReleases {
 
   // By a server that is busy: sent again when it works again. Else on the next connection.
   #onRefused(release: PendingRelease<RedisConnection>, reason: FailedAnswer): void {
+    const { health, usable } = this.#settings;
+    const isKept = this.#pending.keepRefused(release);
     if (reason.isMisconfiguration) {
-      this.#settings.health.refused('releases', reason.message);
+      health.refused('releases', reason.message);
       return;
     }
     release.sentOn = null;
-    if (this.#settings.usable() === null) return;
+    if (!isKept || usable() === null) return;
     this.#hasRefused = true;
     this.#refused.push(release);
     this.#retryTimer ??= this.#startRetry();

@@ -95,6 +95,18 @@ describe('releases that a node has not confirmed', () => {
     expect(due.at(-1)).toBe(written.at(-1));
   });
 
+  it('are bounded while the node refuses them, and the first ones stay', () => {
+    const { releases } = start();
+
+    const kept = Array.from({ length: 40_000 }, () =>
+      releases.keepRefused(releases.add(requestFor(), 'first')),
+    );
+
+    expect(kept.indexOf(false)).toBe(32_768);
+    expect(kept.lastIndexOf(true)).toBe(32_767);
+    expect(releases.dueOn('next')).toHaveLength(32_768);
+  });
+
   it('make room when they expire', () => {
     const { clock, releases } = start();
     for (let i = 0; i < 5_000; i += 1) releases.add(requestFor({ ttl: 100 }), null);

@@ -4,7 +4,7 @@ import type { Redis } from 'ioredis';
 import { systemEnvironment } from '../../lib/core/environment.js';
 import type { LockNode, ReleaseAnswer, ReleaseRequest } from '../../lib/core/lock-node.js';
 import { afterTest } from '../support/after-test.js';
-import { untilCollected } from '../support/collect-garbage.js';
+import { collectGarbage, untilCollected } from '../support/collect-garbage.js';
 import { eventually } from '../support/eventually.js';
 import { growth, LINEAR } from '../support/growth.js';
 import {
@@ -215,6 +215,29 @@ describe('a server that refused many releases', () => {
     };
 
     expect(await growth(prepare, 3_000)).toBeLessThan(LINEAR);
+  });
+});
+
+describe('a server that refuses releases without end', () => {
+  it('costs memory for so many of them, and no more', async () => {
+    const { client, url } = await startServer();
+    const { node } = await startNode(url);
+    await client.call('ACL', ['SETUSER', 'default', '-evalsha']);
+    const world = worldOf();
+    const heapAfter = async (count: number): Promise<number> => {
+      for (let done = 0; done < count; done += 4_000) {
+        const requests = Array.from({ length: 4_000 }, () => requestFor({ world, ttl: 600_000 }));
+        const votes = await Promise.all(requests.map((request) => release(node, request)));
+        expect(votes.map(({ vote }) => vote)).not.toContain('done');
+      }
+      collectGarbage();
+      return process.memoryUsage().heapUsed;
+    };
+
+    const first = await heapAfter(40_000);
+    const second = await heapAfter(60_000);
+
+    expect(second - first).toBeLessThan(8_000_000);
   });
 });
 
