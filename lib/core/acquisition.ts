@@ -204,7 +204,7 @@ export class Acquisition {
       if (result instanceof Holding) return result;
       if (result.verdict !== 'stale' || retries === STALE_RETRIES_MAX) return result;
       const stale = result.answers.filter((answer) => answer?.vote === 'stale');
-      low = Math.max(low, tokens.boundOf(stale));
+      low = Math.max(low, ...tokens.boundsOf(stale));
       if (stale.some((answer) => answer.isAhead)) tokens.forget();
       result = await this.#attempt(low, timeout, tieBreaker);
     }

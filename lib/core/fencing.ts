@@ -1,6 +1,6 @@
 // Proposes fencing tokens. Only the nodes decide: a proposal is a guess that most of them will
 // find above every token that they have accepted and within their clocks' window.
-import { majorityOf, medianOf } from './quorum.js';
+import { medianOf } from './quorum.js';
 import type { Ensemble } from './ensemble.js';
 import type { Environment } from './environment.js';
 import type { AcquireAnswer, LockNode } from './lock-node.js';
@@ -89,17 +89,16 @@ export class TokenSource {
   }
 
   /**
-   * What the next proposal has to be above, of the bounds that nodes have refused one with. One
+   * Which of the bounds that nodes have refused a proposal with the next one has to be above. One
    * that a node's clock sets has moved on before the next arrives: proposals are aimed at the
-   * clocks anyway. One that is out of reach is not followed either, unless so many nodes have such
-   * that the others are no quorum: what suits a node far ahead would never suit the others.
+   * clocks anyway. One that is out of reach is not followed either, where a minority has such: what
+   * suits a node far ahead would never suit the others.
    */
-  boundOf(refusals: readonly StaleAnswer[]): Microseconds {
+  boundsOf(refusals: readonly StaleAnswer[]): Microseconds[] {
     const known = refusals.filter(({ low, nodeTime }) => low > nodeTime - this.#clockSkewMax);
-    const near = known.filter(({ low }) => !this.isOutOfReach(low));
-    const nodeCount = this.#nodes.length;
-    const isQuorum = nodeCount - (known.length - near.length) >= majorityOf(nodeCount);
-    return Math.max(0, ...(isQuorum ? near : known).map(({ low }) => low));
+    const lows = known.map(({ low }) => low);
+    const near = lows.filter((low) => !this.isOutOfReach(low));
+    return lows.length - near.length < this.#nodes.length / 2 ? near : lows;
   }
 
   /**

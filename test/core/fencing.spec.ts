@@ -166,13 +166,13 @@ describe('the proposal of a token', () => {
     const { tokens } = setUp([0, 0, 0]);
     const near = 5_000_001_000;
     const far = near + minute * micro;
-    const boundOf = (...lows: readonly number[]): number =>
-      tokens.boundOf(lows.map((low) => ({ vote: 'stale', isAhead: false, low, nodeTime: low })));
+    const boundsOf = (...lows: readonly number[]): readonly number[] =>
+      tokens.boundsOf(lows.map((low) => ({ vote: 'stale', isAhead: false, low, nodeTime: low })));
 
-    expect(boundOf(near, near + 1)).toBe(near + 1);
-    expect(boundOf(far, near)).toBe(near);
+    expect(boundsOf(near, near + 1)).toEqual([near, near + 1]);
+    expect(boundsOf(far, near)).toEqual([near]);
     // As when the clocks of most nodes were set back.
-    expect(boundOf(far, near, far + 1)).toBe(far + 1);
+    expect(boundsOf(far, near, far + 1)).toEqual([far, near, far + 1]);
   });
 
   it('that was far ahead of the nodes is forgotten', () => {
