@@ -167,7 +167,10 @@ export class Acquisition {
   // Behind a holder of this process it would be handed the lock, and try for it all the same.
   #isSpent(result: FailedAttempt): boolean {
     if (this.#patience() > 0) return false;
-    if (this.#attempts >= SPLIT_ATTEMPTS_MIN || tieBreakerOf(result) === null) return true;
+    // What the node that decides has may be of somebody who is gone.
+    const wasDecided = result.tieBreaker !== null && result.verdict === 'taken';
+    const isSplit = wasDecided || tieBreakerOf(result) !== null;
+    if (this.#attempts >= SPLIT_ATTEMPTS_MIN || !isSplit) return true;
     return !this.#context.waitingRoom.isTurn(this.waiter);
   }
 

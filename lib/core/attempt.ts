@@ -119,7 +119,7 @@ export class Attempt {
 
   #decide(): void {
     const judged = judge(this.#ballot, this.#ensemble.nodes.length);
-    const verdict = judged === 'stale' && this.#isTakenInTruth() ? 'taken' : judged;
+    const verdict = judged === 'stale' ? this.#judgeStale() : judged;
     if (verdict === 'open') return;
     const isGranted = verdict === 'granted';
     const { environment, observer } = this.#ensemble;
@@ -134,14 +134,15 @@ export class Attempt {
 
   // Where a node's clock is far ahead no token suits both it and a quorum of the others. That it
   // says `stale` hides that these were split: to try again at once is in the other contenders' way.
-  #isTakenInTruth(): boolean {
+  #judgeStale(): Verdict {
     const { granted, taken, stale, quarantined, failed, misconfigured } = this.#ballot;
     const isHopeless = (answer: AcquireAnswer | null): boolean =>
       answer?.vote === 'stale' && this.#tokens.isOutOfReach(answer.low);
     const hopeless = this.#answers.filter(isHopeless).length;
     const ballot = { granted, taken, quarantined, misconfigured };
     const counted = { ...ballot, stale: stale - hopeless, failed: failed + hopeless };
-    return judge(counted, this.#answers.length) === 'taken';
+    const truth = judge(counted, this.#answers.length);
+    return truth === 'taken' || truth === 'open' ? truth : 'stale';
   }
 
   // All leases of a first round begin together, so any of them is the lock's validity. Half of

@@ -70,7 +70,11 @@ function nthLargest(values: readonly number[], n: number): number {
   return largest;
 }
 
-/** Judges a round: decided as soon as no further vote could change the verdict. */
+/**
+ * Judges a round: decided as soon as a quorum granted it, or none can any more. Then fewer than a
+ * quorum of `taken` are no verdict while others may answer: they say whether the vote was split,
+ * or too few could vote.
+ */
 export function judge(ballot: Ballot, nodeCount: number): Verdict {
   const quorum = majorityOf(nodeCount);
   const answered =
@@ -81,5 +85,6 @@ export function judge(ballot: Ballot, nodeCount: number): Verdict {
   if (nodeCount - ballot.misconfigured < quorum) return 'misconfigured';
   if (nodeCount - ballot.failed - ballot.quarantined < quorum) return 'noQuorum';
   if (ballot.granted + ballot.stale + outstanding >= quorum) return 'stale';
+  if (ballot.taken < quorum && outstanding > 0) return 'open';
   return 'taken';
 }

@@ -56,7 +56,8 @@ function expectedVerdict(votes: readonly Kind[], nodeCount: number): Verdict {
   if (isMajority(tally.granted + silent)) return 'open';
   if (!isMajority(nodeCount - tally.misconfigured)) return 'misconfigured';
   if (!isMajority(tally.granted + tally.stale + tally.taken + silent)) return 'noQuorum';
-  return isMajority(tally.granted + tally.stale + silent) ? 'stale' : 'taken';
+  if (isMajority(tally.granted + tally.stale + silent)) return 'stale';
+  return isMajority(tally.taken) || silent === 0 ? 'taken' : 'open';
 }
 
 /** The verdict that stands when the votes arrive one by one, and how many were needed. */
@@ -161,7 +162,11 @@ describe('the verdict', () => {
     [['stale', 'granted', 'stale'], 3, 'stale'],
     [['stale', 'taken'], 3, 'stale'],
     [['stale', 'taken', 'taken'], 3, 'taken'],
-    [['failed', 'taken'], 3, 'taken'],
+    [['failed', 'taken'], 3, 'open'],
+    [['failed', 'taken', 'granted'], 3, 'taken'],
+    [['failed', 'taken', 'failed'], 3, 'noQuorum'],
+    [['taken'], 2, 'open'],
+    [['taken', 'taken'], 2, 'taken'],
     [['failed', 'failed'], 3, 'noQuorum'],
     [['quarantined', 'quarantined'], 3, 'noQuorum'],
     [['quarantined', 'failed', 'taken'], 3, 'noQuorum'],
