@@ -105,8 +105,9 @@ export class RedisConnection {
       this.#onReply(written, error, reply),
     );
     command.toWritable = () => bytes;
-    // The application may have wrapped this, to trace its commands: the promise is another then.
-    Promise.resolve(this.#client.sendCommand(command)).catch(ignore);
+    const sent = this.#client.sendCommand(command);
+    // The application has wrapped this, to trace its commands: nobody else has that promise.
+    if (sent !== command.promise) Promise.resolve(sent).catch(ignore);
   }
 
   /** Ends the connection at once, without a word to the server. */
@@ -190,5 +191,5 @@ function isReply(error: Error): boolean {
   return 'command' in error;
 }
 
-// Nobody else has the promise, and the callback is told.
+// The callback is told.
 function ignore(): void {}
