@@ -148,7 +148,7 @@ export function createObserver(redlock: string, environment: Environment): Redlo
       const message: RoundMessage = { redlock, operation, resources, duration, isGranted };
       publish(channels.round, message);
     },
-    nodeChanged: createNodeLog(redlock, prefix),
+    nodeChanged: createNodeReport(redlock, prefix),
   };
 }
 
@@ -159,10 +159,10 @@ function publish(to: Channel, message: { readonly resources: readonly string[] }
 }
 
 /**
- * Tells of a node in the async context of the start: its change is not of the request that met with
- * it, as loggers and traces would have it.
+ * Tells log and channel of a node, in the async context of the start: its change is not of the
+ * request that met with it, as loggers and traces would have it.
  */
-function createNodeLog(redlock: string, prefix: string): RedlockObserver['nodeChanged'] {
+function createNodeReport(redlock: string, prefix: string): RedlockObserver['nodeChanged'] {
   return inContextOfNow((status: NodeStatus, text: string, isTrouble: boolean) => {
     const line = `${prefix}${status.name}: ${text}`;
     if (isTrouble) redlockLogger.warn(line);
@@ -208,7 +208,7 @@ function createLossLog(prefix: string, environment: Environment): (reason: LossR
 const outagePeriod: Milliseconds = 60_000;
 
 /**
- * Logs a call that found no quorum, and from the next minute on how many did since. Most transports
+ * Logs a call that found no quorum, and with the next line how many more did. Most transports
  * log none of their errors, and nodes may disagree, or be slow, without any of them having changed.
  */
 function createOutageLog(prefix: string, environment: Environment): (error: NoQuorumError) => void {
@@ -220,7 +220,8 @@ function createOutageLog(prefix: string, environment: Environment): (error: NoQu
       untold += 1;
       return;
     }
-    const times = untold > 0 ? ` It was so ${untold} times since this was told.` : '';
+    // The line before may be days old.
+    const times = untold > 0 ? ` After the last such line ${untold} more did within a minute.` : '';
     toldAt = now;
     untold = 0;
     // Not the error's own message, which names resources.

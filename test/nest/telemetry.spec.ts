@@ -262,7 +262,7 @@ describe('the log', () => {
     const [told, again] = lines.map(([, text]) => text);
     expect(told).toMatch(/^\[billing\] .*no quorum.*b failed .*ERRORS\.md#no-quorum/);
     expect(told).not.toMatch(/user:ann/);
-    expect(again).toMatch(/2 times since this was told/);
+    expect(again).toMatch(/2 more did within a minute/);
   });
 
   it('has no line about contention', async () => {
