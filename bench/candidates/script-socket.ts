@@ -52,6 +52,6 @@ class ScriptNode extends BareNode {
 
   #call(operation: BatchedOperation, onWord: OnWord): void {
     const { sha } = this.#scripts[operation.name];
-    this.write(commandOf('evalsha', sha, ...ownerArguments(operation).map(String)), onWord);
+    this.write(commandOf('evalsha', sha, ...ownerArguments(0, operation).map(String)), onWord);
   }
 }

@@ -70,8 +70,8 @@ local function releaseRun(first, owners, tokens)
 end
 
 local runs, first = {acquire = acquireRun, release = releaseRun}, start
-for _, run in ipairs(ARGV) do
-  local name, figure, _, owners, tokens = unpack(cjson.decode(run))
+for argument = 2, #ARGV do
+  local name, figure, _, owners, tokens = unpack(cjson.decode(ARGV[argument]))
   runs[name](first, owners, tokens, figure)
   first = first + #owners * step
 end

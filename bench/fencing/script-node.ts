@@ -80,7 +80,7 @@ export class ScriptNode {
       if (hasEarlyRecords) keys.push(`redlock:fence:${resource}`);
     }
     const asked = operations.map((operation) => batched(operation, world));
-    const [keyCount = 0, ...rest] = batchArguments(world, asked);
+    const [keyCount = 0, ...rest] = batchArguments(0, world, asked);
     const texts = rest.slice(Number(keyCount));
     const reply = await this.client.evalsha(this.sha, keys.length, ...keys, ...texts);
     this.#later(() => answer(operations, Array.isArray(reply) ? (reply as unknown[]) : [reply]));

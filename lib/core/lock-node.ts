@@ -51,6 +51,8 @@ export interface OwnerRequest {
  *   accepted (`isAhead`: it is not within the node's clock window).
  * - `quarantined`: stored, but the node restarted too recently for its vote to count.
  * - `failed`: an error, or nobody knows; `mayHold` when the keys may be stored all the same.
+ *
+ * `nodeTime` is when the node decided, by its clock, or up to 0.1 ms later.
  */
 export type AcquireAnswer =
   | { readonly vote: 'granted'; readonly nodeTime: Microseconds }

@@ -86,7 +86,7 @@ export function createNodes(
   checkDistinct(entries);
 
   const observer = ports.observer ?? silentObserver;
-  const shared = { options, environment, observer, peers, tick: new RedisTick() };
+  const shared = { options, environment, observer, peers, tick: new RedisTick(environment) };
   const own: RedisNode[] = [];
   const nodes = entries.map((entry) => {
     if ('node' in entry) return entry.node;

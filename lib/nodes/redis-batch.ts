@@ -3,10 +3,10 @@
 import type { FailedAnswer, World } from '../core/lock-node.js';
 import { encodeCommand, type EncodedCommand } from './redis-command.js';
 import type { OnReply, RedisConnection } from './redis-connection.js';
-import { isReadOnly, isUnknownScript, outcomeOfError } from './redis-outcomes.js';
-import { isGrant, oddReply } from './redis-replies.js';
+import { isReadOnly, isUnknownScript, lostOutcome, outcomeOfError } from './redis-outcomes.js';
 import { batchArguments, ownerArguments, type BatchedOperation } from './redis-script-arguments.js';
 import { scriptsOf, type RedisScripts } from './redis-scripts.js';
+import { unstamped } from './redis-stamp.js';
 import { CallMemo, type Collector, type RedisTick } from './redis-tick.js';
 
 /** An operation that waits for its tick to end. */
@@ -99,19 +99,25 @@ export class RedisBatch implements Collector {
     const isLone = operations.length === 1;
     const { sha, text } = this.#scriptsOf(world)[isLone ? first.name : 'batch'];
     const script = command === 'evalsha' ? sha : text;
-    const encoded = memo.encodeOnce(script, operations, () => {
-      const args = isLone ? ownerArguments(first) : batchArguments(world, operations);
-      return encodeCommand(command, [script, ...args]);
+    const call = memo.encodeOnce(script, operations, () => {
+      const tag = this.#tick.nextTag();
+      const args = isLone ? ownerArguments(tag, first) : batchArguments(tag, world, operations);
+      return { tag, command: encodeCommand(command, [script, ...args]) };
     });
-    this.#send(connection, encoded, (failure, reply) => {
+    this.#send(connection, call.command, (failure, reply) => {
       if (failure !== null && command === 'evalsha' && isUnknownScript(failure)) {
         this.#sendAgain(connection, operations, failure);
-      } else if (failure !== null) {
-        for (const operation of operations) operation.onReply(failure, null);
+        return;
+      }
+      const said = failure === null ? unstamped(reply, call.tag) : null;
+      if (said === null) {
+        // Of replies that follow one to another command, each may be such.
+        if (failure === null) connection.end(MISDIRECTED);
+        for (const operation of operations) operation.onReply(failure ?? MISDIRECTED, null);
       } else if (isLone) {
-        first.onReply(null, reply);
+        first.onReply(null, said);
       } else {
-        answer(connection, operations, reply, world);
+        answer(connection, operations, said);
       }
     });
   }
@@ -143,35 +149,22 @@ export class RedisBatch implements Collector {
 function answer(
   connection: RedisConnection,
   operations: readonly Operation[],
-  reply: unknown,
-  world: World,
+  said: number | readonly unknown[],
 ): void {
   // One number for all: the node's time.
-  const areAlike = isGrant(reply, world);
-  const answers = listOf(reply);
-  const now = areAlike ? reply : answers[0];
-  if (!areAlike && !(answers.length === operations.length + 1 && isGrant(now, world))) {
-    // Not of this call: no part of it answers anybody.
-    const odd = oddReply(reply);
-    for (const operation of operations) operation.onReply(odd, null);
-    return;
-  }
+  const areAlike = typeof said === 'number';
+  const now = areAlike ? said : said[0];
   operations.forEach((operation, index) => {
-    const given = areAlike ? 0 : answers[index + 1];
-    const isRelease = operation.name === 'release';
-    if (isRelease ? typeof given === 'number' : given === 0) {
+    const own = areAlike ? 0 : said[index + 1];
+    if (typeof own === 'number') {
       // As each would be answered by itself.
-      operation.onReply(null, isRelease ? given : now);
+      operation.onReply(null, operation.name === 'release' ? own : now);
       return;
     }
-    if (!Array.isArray(given)) {
-      operation.onReply(oddReply(given), null);
-      return;
-    }
-    const [vote, ...figures] = listOf(given);
+    const [vote, ...figures] = listOf(own);
     // How the batch script tells of an operation that failed by itself.
     const failure = vote === 'error' ? outcomeOfError(String(figures[0])) : null;
-    operation.onReply(failure, failure === null ? [vote, now, ...figures] : null);
+    operation.onReply(failure, failure === null ? [now, vote, ...figures] : null);
     // As when the whole call is refused for it: this connection will never write again.
     if (failure !== null && isReadOnly(failure)) connection.end(failure);
   });
@@ -180,6 +173,10 @@ function answer(
 function listOf(reply: unknown): readonly unknown[] {
   return Array.isArray(reply) ? reply : [];
 }
+
+const MISDIRECTED = lostOutcome(
+  'A reply to another command: something on the way mixes up replies, or what answers is no Redis',
+);
 
 /** Redis serves nobody else while a script runs: enough to save the encoding, no more. */
 const LOCKS_MAX = 128;

@@ -7,17 +7,18 @@ import type { World } from '../core/lock-node.js';
 import { freshnessIn } from './redis-fences.js';
 import { channelIn, subscribersOf } from './redis-operations.js';
 import { sharedKeys } from './redis-script-arguments.js';
+import { stamped, STAMPED_TIME } from './redis-stamp.js';
 
 /** An acquisition of one lock, unless its owner has it already. */
 export const acquireAtOnce = (world: World): string => {
   const lock = firstLock(world);
   return `
 if #KEYS == ${lock}${isCounted(world)} then
-  local key, owner, ttl, digits = KEYS[${lock}], ARGV[1], ARGV[2], ARGV[3]
+  local key, owner, ttl, digits = KEYS[${lock}], ARGV[2], ARGV[3], ARGV[4]
   local holder = redis.call('GET', key)
   if not holder then ${grant(world)}
   elseif holder ~= owner then
-    return {'taken', now, redis.call('PTTL', key)}
+    return {${STAMPED_TIME}, 'taken', redis.call('PTTL', key)}
   end
 end
 `;
@@ -30,9 +31,9 @@ export const handOverAtOnce = (world: World): string => {
   const token = world.fencing ? '"(%d+)"' : '';
   const acquisition = `^%["acquire","(%d+)",1,%["([^"]+)"%],%[${token}%]%]$`;
   return `
-if #ARGV == 2 and #KEYS == ${second}${isCounted(world)} then
-  local key, holder = KEYS[${first}], string.match(ARGV[1], '^%["release","0",1,%["([^"]+)"%]')
-  local ttl, owner, digits = string.match(ARGV[2], '${acquisition}')
+if #ARGV == 3 and #KEYS == ${second}${isCounted(world)} then
+  local key, holder = KEYS[${first}], string.match(ARGV[2], '^%["release","0",1,%["([^"]+)"%]')
+  local ttl, owner, digits = string.match(ARGV[3], '${acquisition}')
   if holder and owner and key == KEYS[${second}] and redis.pcall('GET', key) == holder then
     ${grant(world)}
   end
@@ -44,11 +45,11 @@ end
 export const releaseAtOnce = (world: World): string => {
   const lock = firstLock(world);
   return `
-if #KEYS == ${lock} and redis.call('GET', KEYS[${lock}]) == ARGV[1] then
+if #KEYS == ${lock} and redis.call('GET', KEYS[${lock}]) == ARGV[2] then
   local key = KEYS[${lock}]
-  if ARGV[2] == '0' or ${subscribersOf(channelIn(world))} == 0 then
+  if ARGV[3] == '0' or ${subscribersOf(channelIn(world))} == 0 then
     redis.call('DEL', key)
-    return 0
+    return ${stamped('0')}
   end
 end
 `;
@@ -66,10 +67,10 @@ const grant = (world: World): string =>
     ? `${freshnessIn(world)}
     if isFresh and redis.pcall('SET', key, owner, 'PX', ttl).ok then
       redis.call('HSET', hash, key, digits)
-      return now
+      return ${STAMPED_TIME}
     end`
     : `
-    if redis.pcall('SET', key, owner, 'PX', ttl).ok then return now end`;
+    if redis.pcall('SET', key, owner, 'PX', ttl).ok then return ${STAMPED_TIME} end`;
 
 /** Whether a vote of this node counts. */
 const isCounted = ({ quarantine }: World): string =>

@@ -256,7 +256,7 @@ const LOOK: Milliseconds = 30;
 const LATE: Milliseconds = 10;
 
 /**
- * Arguments of all unanswered commands together; a lone lock has some 9, a call of 128 some 135.
+ * Arguments of all unanswered commands together; a lone lock has some 10, a call of 128 some 135.
  * More than a live server owes, unless it is far away and asked for a thousand locks at once.
  */
 const OWED_MAX = 4_096;

@@ -165,7 +165,7 @@ export class RedisNode implements LockNode {
   #askForOwner<Answer>(
     name: 'acquire' | 'extend',
     request: OwnerRequest,
-    read: ReadAnswer<Answer>,
+    read: (failure: FailedAnswer | null, reply: unknown) => Answer | FailedAnswer,
     onAnswer: (answer: Answer | FailedAnswer) => void,
   ): void {
     const connection = this.#usable();
@@ -178,35 +178,27 @@ export class RedisNode implements LockNode {
     }
   }
 
-  readonly #readAcquired = (
-    failure: FailedAnswer | null,
-    reply: unknown,
-    world: World,
-  ): AcquireAnswer => {
+  readonly #readAcquired = (failure: FailedAnswer | null, reply: unknown): AcquireAnswer => {
     if (failure !== null) return this.#heardOfFailure(failure);
-    const answer = this.#readNews(reply, world);
+    const answer = this.#readNews(reply);
     if (answer.vote !== 'failed') this.#releases.onVote();
     const isStored = answer.vote === 'granted' || answer.vote === 'quarantined';
     if (isStored) this.#health.granted('locks');
     return answer;
   };
 
-  readonly #readNews = readOnce((reply, world): AcquireAnswer => {
-    const answer = readAcquired(reply, world);
+  readonly #readNews = readOnce((reply): AcquireAnswer => {
+    const answer = readAcquired(reply);
     if ('nodeTime' in answer && answer.nodeTime > 0) this.#health.heard(answer.nodeTime);
     if (answer.vote === 'quarantined') this.#health.quarantined(answer.remaining);
     return answer;
   });
 
-  readonly #readExtended = (
-    failure: FailedAnswer | null,
-    reply: unknown,
-    world: World,
-  ): ExtendAnswer =>
-    failure === null ? this.#readKept(reply, world) : this.#heardOfFailure(failure);
+  readonly #readExtended = (failure: FailedAnswer | null, reply: unknown): ExtendAnswer =>
+    failure === null ? this.#readKept(reply) : this.#heardOfFailure(failure);
 
-  readonly #readKept = readOnce((reply, world): ExtendAnswer => {
-    const answer = readExtended(reply, world);
+  readonly #readKept = readOnce((reply): ExtendAnswer => {
+    const answer = readExtended(reply);
     if (answer.vote === 'quarantined') this.#health.quarantined(answer.remaining);
     return answer;
   });
@@ -227,18 +219,12 @@ export class RedisNode implements LockNode {
   }
 }
 
-type ReadAnswer<Answer> = (
-  failure: FailedAnswer | null,
-  reply: unknown,
-  world: World,
-) => Answer | FailedAnswer;
-
 // A class rather than closures, for there is one for each lock and node.
 class OwnerOperation<Answer> {
   constructor(
     readonly name: 'acquire' | 'extend',
     readonly request: OwnerRequest,
-    readonly read: ReadAnswer<Answer>,
+    readonly read: (failure: FailedAnswer | null, reply: unknown) => Answer | FailedAnswer,
     readonly onAnswer: (answer: Answer | FailedAnswer) => void,
     readonly releases: RedisReleases,
   ) {}
@@ -248,6 +234,6 @@ class OwnerOperation<Answer> {
   }
 
   onReply(failure: FailedAnswer | null, reply: unknown): void {
-    this.onAnswer(this.read(failure, reply, this.request.world));
+    this.onAnswer(this.read(failure, reply));
   }
 }

@@ -105,7 +105,7 @@ export class RedisReleases {
     failure: FailedAnswer | null,
     reply: unknown,
   ): void => {
-    const answer = failure ?? this.#readReleased(reply, release.request.world);
+    const answer = failure ?? this.#readReleased(reply);
     if (answer.vote === 'done') {
       this.#pending.confirm(release);
       this.#settings.health.granted('releases');

@@ -14,19 +14,20 @@ export type BatchedOperation =
       readonly isListening: boolean;
     };
 
-/** The arguments of the script of one operation. */
-export function ownerArguments(operation: BatchedOperation): ScriptArguments {
+/** The arguments of the script of one operation. The reply has to have the same `tag`. */
+export function ownerArguments(tag: number, operation: BatchedOperation): ScriptArguments {
   const { world, ownerId, resources, token } = operation.request;
   const keys = sharedKeys(world);
   for (const resource of resources) keys.push(lockKey(world, resource));
   const own = world.fencing
     ? [ownerId, figureOf(operation), token]
     : [ownerId, figureOf(operation)];
-  return [keys.length, ...keys, ...own];
+  return [keys.length, ...keys, tag, ...own];
 }
 
-/** The arguments of `batch`, for operations of one world. */
+/** The arguments of `batch`, for operations of one world. The reply has to have the same `tag`. */
 export function batchArguments(
+  tag: number,
   world: World,
   operations: readonly BatchedOperation[],
 ): ScriptArguments {
@@ -43,7 +44,7 @@ export function batchArguments(
     if (world.fencing) run.tokens.push(token);
     for (const resource of resources) keys.push(lockKey(world, resource));
   }
-  return [keys.length, ...keys, ...runs.map(textOf)];
+  return [keys.length, ...keys, tag, ...runs.map(textOf)];
 }
 
 /**

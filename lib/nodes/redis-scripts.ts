@@ -17,6 +17,7 @@ import { fencesIn } from './redis-fences.js';
 import { ACQUIRE, EXTEND, RELEASE, wakeUpsIn } from './redis-operations.js';
 import { RUNS } from './redis-runs.js';
 import { sharedKeys } from './redis-script-arguments.js';
+import { stamped, STAMPED_TIME } from './redis-stamp.js';
 
 /** A script, and the name under which a server keeps it. */
 export interface RedisScript {
@@ -124,31 +125,31 @@ end
 `;
 
 /**
- * Calls `operation` on all of KEYS. ARGV: owner, ttl, and with fencing the token. A release has in
- * place of the ttl '0' where it tells nobody, else what `wake` is told.
+ * Calls `operation` on all of KEYS. ARGV: the tag, owner, ttl, and with fencing the token. A
+ * release has in place of the ttl '0' where it tells nobody, else what `wake` is told.
  */
 function one(operation: 'acquire' | 'extend' | 'release', world: World): string {
   const before = sharedKeys(world).length;
-  return `${operation}(${before + 1}, #KEYS - ${before}, ARGV[1], ARGV[3], ARGV[2])`;
+  return `${operation}(${before + 1}, #KEYS - ${before}, ARGV[2], ARGV[4], ARGV[3])`;
 }
 
-/** Answers with the node's time where the vote is `granted`, else with vote, time and figures. */
+/** Answers with the node's time; where the vote is not `granted`, also with it and its figures. */
 const ANSWER_ONE = `
-if vote == 'granted' then return now end
-return {vote, now, figure, nth}`;
+if vote == 'granted' then return ${STAMPED_TIME} end
+return {${STAMPED_TIME}, vote, figure, nth}`;
 
 /**
- * ARGV: for each run of operations that are alike one JSON list: its name, its ttl (or what a
- * release has there), the number of locks of each, and two lists, of the owners and, with fencing,
- * of their tokens. Answers with the node's time where all were granted or done and nobody was told;
- * else with the time, and for each operation that was granted or done with a number, how many a
- * release told, else with its vote and figures.
+ * ARGV: the tag; for each run of operations that are alike one JSON list: its name, its ttl (or
+ * what a release has there), the number of locks of each, and two lists, of the owners and, with
+ * fencing, of their tokens. Answers with the node's time where all were granted or done and nobody
+ * was told; else with the time, and for each operation that was granted or done with a number, how
+ * many a release told, else with its vote and figures.
  * `answers`: what is not 0, by place. `areAlike`: whether nothing is. `entryOf`: what is answered
  * for a vote.
  */
 const batch = (world: World): string => `
 local operations = {acquire = acquire, extend = extend, release = release}
-local answers, areAlike = {now}, true
+local answers, areAlike = {${STAMPED_TIME}}, true
 
 local function entryOf(vote, figure, nth)
   vote, figure, nth = counted(vote, figure, nth)
@@ -168,8 +169,8 @@ end
 
 ${RUNS}
 local first, answered = ${sharedKeys(world).length + 1}, 1
-for _, run in ipairs(ARGV) do
-  local name, figure, each, owners, tokens = unpack(cjson.decode(run))
+for argument = 2, #ARGV do
+  local name, figure, each, owners, tokens = unpack(cjson.decode(ARGV[argument]))
   if runs[name] and each == 1 and #owners > 1 then
     runs[name](first, answered, owners, tokens, figure)
   else
@@ -195,18 +196,19 @@ export function scriptsOf(world: World, isPersistent: boolean): RedisScripts {
 local vote, figure, nth = counted(${one('acquire', world)})
 ${end}${ANSWER_ONE}`),
 
-    extend: script(`${vote}${readClock}${fences}${EXTEND}
+    extend: script(`${vote}${fences}${EXTEND}
 local vote, figure, nth = counted(${one('extend', world)})
 ${end}${ANSWER_ONE}`),
 
-    release: script(`${releaseAtOnce(world)}${preamble(world)}${wakeUpsIn(world)}${fences}${RELEASE}
+    release: script(`${releaseAtOnce(world)}${preamble(world)}${wakeUpsIn(world)}${fences}
+${RELEASE}
 local _, listeners = ${one('release', world)}
-return listeners`),
+return ${stamped('listeners')}`),
 
     batch: script(`${vote}${readClock}${handOverAtOnce(world)}${fences}
 ${ACQUIRE}${EXTEND}${wakeUpsIn(world)}${RELEASE}${batch(world)}
 ${end}
-if areAlike then return now end
+if areAlike then return answers[1] end
 for place = 2, answered do answers[place] = answers[place] or 0 end
 return answers`),
 

@@ -222,7 +222,9 @@ function fencing(node: () => LockNode, requestFor: RequestFor, now: () => number
 
     expect(answer).toMatchObject({ vote: 'stale', isAhead: false });
     const gap = answer.vote === 'stale' ? answer.nodeTime - answer.low : 0;
-    expect(gap).toBe(SKEW);
+    // The node's time may be rounded up.
+    expect(gap).toBeGreaterThanOrEqual(SKEW);
+    expect(gap).toBeLessThan(SKEW + 100);
   });
 
   it('refuses a token above its clock window', async () => {

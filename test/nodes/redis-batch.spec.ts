@@ -16,8 +16,9 @@ import { client, connect, server } from '../support/redis-of-spec.js';
 import { callsOn } from '../support/server-info.js';
 import { systemEnvironment } from '../../lib/core/environment.js';
 import { RedisBatch } from '../../lib/nodes/redis-batch.js';
-import { RedisConnection, type OnReply } from '../../lib/nodes/redis-connection.js';
+import { RedisConnection } from '../../lib/nodes/redis-connection.js';
 import { scriptsOf } from '../../lib/nodes/redis-scripts.js';
+import { TAGS } from '../../lib/nodes/redis-stamp.js';
 import { RedisTick } from '../../lib/nodes/redis-tick.js';
 import type { LockNode, OwnerRequest } from '../../lib/core/lock-node.js';
 
@@ -224,56 +225,99 @@ describe('an operation that fails', () => {
   });
 });
 
-describe('an answer that is not that of the call', () => {
-  const NOW = 1_795_455_204_075_136;
+describe('a reply', () => {
+  const TENTHS_OF_MS = 17_954_552_040_752;
 
-  /** What three operations are told where the server answers their call with `reply`. */
-  async function answersTo(reply: unknown): Promise<unknown[]> {
-    const batch = new RedisBatch(new RedisTick(), false, (_connection, _command, onReply) =>
-      onReply(null, reply),
+  /** What the operations of one call are told, where the reply is made of the stamp of a count. */
+  async function toldOf(
+    names: readonly ('acquire' | 'extend' | 'release')[],
+    replyWith: (stamp: (count: number) => number) => unknown,
+  ) {
+    const batch = new RedisBatch(
+      new RedisTick(systemEnvironment),
+      false,
+      (_connection, { bytes }, onReply) => {
+        const tag = tagIn(bytes);
+        onReply(
+          null,
+          replyWith((count) => count * TAGS + tag),
+        );
+      },
     );
+    let end: string | null = null;
     const connection = new RedisConnection(connect(), systemEnvironment.now, {
       ready: () => undefined,
-      ended: () => undefined,
+      ended: ({ message }) => {
+        end = message;
+      },
     });
-    const names = ['acquire', 'extend', 'release'] as const;
     const told = names.map((name, index) => {
       const request = { ...requestIn({ resources: [`r${index}`] }), wakes: false };
       return new Promise((resolve) => {
-        const onReply: OnReply = (failure, given) => resolve(failure?.message ?? given);
         batch.add(connection, {
           name,
           request,
           isListening: false,
           isSettled: () => false,
-          onReply,
+          onReply: (failure, said) => resolve(failure?.message ?? said),
         });
       });
     });
-    return Promise.all(told);
+    return { told: await Promise.all(told), end: end as string | null };
   }
 
-  it.each([
-    ['nothing', null],
-    ['what a release gives', 0],
-    ['what a release gives that told others', 3],
-    ['a lone refusal', ['taken', NOW, 5]],
-    ['fewer answers', [NOW, 0, 0]],
-    ['more answers', [NOW, 0, 0, 0, 0]],
-    ['no time', [5, 0, 0, 0]],
-  ])('answers none of its operations, and is told: %s', async (_what, reply) => {
-    const message = `An odd reply: ${JSON.stringify(reply)}`;
+  const THREE = ['acquire', 'extend', 'release'] as const;
+  const MISDIRECTED = expect.stringMatching(/^A reply to another command/);
 
-    expect(await answersTo(reply)).toEqual([message, message, message]);
+  it('with the stamp of the call says what it did, without it', async () => {
+    const alone = await toldOf(['acquire'], (stamp) => stamp(TENTHS_OF_MS));
+    const refused = await toldOf(['acquire'], (stamp) => [stamp(TENTHS_OF_MS), 'taken', 5, 0]);
+    const alike = await toldOf(THREE, (stamp) => stamp(TENTHS_OF_MS));
+    const mixed = await toldOf(THREE, (stamp) => [stamp(TENTHS_OF_MS), ['taken', 5, 0], 0, 2]);
+
+    expect(alone).toEqual({ told: [TENTHS_OF_MS], end: null });
+    expect(refused).toEqual({ told: [[TENTHS_OF_MS, 'taken', 5, 0]], end: null });
+    expect(alike).toEqual({ told: [TENTHS_OF_MS, TENTHS_OF_MS, 0], end: null });
+    expect(mixed).toEqual({
+      told: [[TENTHS_OF_MS, 'taken', 5, 0], TENTHS_OF_MS, 2],
+      end: null,
+    });
   });
 
-  it('grants nothing by a number that only a release gives', async () => {
-    const odd = (reply: unknown) => `An odd reply: ${JSON.stringify(reply)}`;
+  it.each<[what: string, replyWith: (stamp: (count: number) => number) => unknown]>([
+    ['the call before', (stamp) => stamp(TENTHS_OF_MS) - 1],
+    ['the call after', (stamp) => [stamp(TENTHS_OF_MS) + 1, ['taken', 5, 0], 0, 2]],
+    ['a command that gives nothing', () => null],
+    ['a command that gives a list', () => ['taken', 0]],
+    ['a command that gives an empty list', () => []],
+    ['SET', () => 'OK'],
+    ['a command in MULTI', () => 'QUEUED'],
+  ])('to %s answers none of them, and ends the connection', async (_what, replyWith) => {
+    for (const names of [['acquire'], ['release'], THREE] as const) {
+      const { told, end } = await toldOf(names, replyWith);
 
-    expect(await answersTo([NOW, 1, null, 2])).toEqual([odd(1), odd(null), 2]);
-    expect(await answersTo([NOW, -1, 'OK', 0])).toEqual([odd(-1), odd('OK'), 0]);
+      expect(told).toEqual(names.map(() => MISDIRECTED));
+      expect(end).toEqual(MISDIRECTED);
+    }
+  });
+
+  it('has another stamp than those to the calls before', async () => {
+    const tick = new RedisTick(systemEnvironment);
+
+    const tags = Array.from({ length: TAGS }, () => tick.nextTag());
+
+    expect(new Set(tags).size).toBe(TAGS);
+    expect(Math.min(...tags)).toBe(0);
+    expect(tick.nextTag()).toBe(tags[0]);
   });
 });
+
+/** The first of ARGV. */
+function tagIn(command: Buffer): number {
+  const words = command.toString().split(/\r\n(?:\$\d+\r\n)?/);
+  const [, , , keyCount] = words;
+  return Number(words[4 + Number(keyCount)]);
+}
 
 describe('a server that has forgotten the scripts', () => {
   it('gets the text once, and everything takes effect in order', async () => {

@@ -10,7 +10,7 @@ import type { OwnerRequest } from '../../lib/core/lock-node.js';
 import type { Microseconds } from '../../lib/core/units.js';
 import { requestFor, tokenAt, worldOf } from '../support/node-harness.js';
 import { client, connect } from '../support/redis-of-spec.js';
-import { runAt } from '../support/scripts-at.js';
+import { runAt, TAG } from '../support/scripts-at.js';
 
 const world = worldOf();
 const R = world.fenceRetention * 1_000;
@@ -23,7 +23,7 @@ beforeEach(async () => {
 });
 
 function acquire(now: Microseconds, request: OwnerRequest): Promise<unknown> {
-  const args = ownerArguments({ name: 'acquire', request });
+  const args = ownerArguments(TAG, { name: 'acquire', request });
   return runAt(now, 'acquire', args, { of: request.world });
 }
 
@@ -112,7 +112,7 @@ describe('the fence records', () => {
     const answer = await acquire(later, requestFor({ world, token }));
 
     expect(ahead).toBeGreaterThan(R);
-    expect(answer).toEqual(['stale', later, token]);
+    expect(answer).toEqual([later, 'stale', token]);
   });
 
   it('are of each lock the highest, whichever period wrote it', async () => {
@@ -126,7 +126,7 @@ describe('the fence records', () => {
       await acquire(now, requestFor({ world, resources: ['r', 's'], token: high + 1 })),
     ];
 
-    expect(answers).toEqual([['stale', now, high], ['stale', now, high], now]);
+    expect(answers).toEqual([[now, 'stale', high], [now, 'stale', high], now]);
   });
 
   it('let two more than the highest in, however far ahead of the clock that is', async () => {
@@ -138,7 +138,7 @@ describe('the fence records', () => {
       await acquire(START, requestFor({ world, token: high + 2 })),
     ];
 
-    expect(answers).toEqual([['ahead', START, high], START]);
+    expect(answers).toEqual([[START, 'ahead', high], START]);
   });
 
   it('are as many as one owner has locks', async () => {
@@ -156,13 +156,17 @@ describe('the fence records', () => {
 
     const granted = await acquire(START, all);
 
-    expect(answers).toEqual(Array(4).fill(['stale', START, START - 1]));
+    expect(answers).toEqual(Array(4).fill([START, 'stale', START - 1]));
     expect(granted).toBe(START);
     expect(Object.keys(await recordsIn(EVEN))).toHaveLength(10_500);
     await client.del(...resources);
     const tombstone = { name: 'release', request: requestFor({ ...one, resources }) } as const;
     const request = { ...tombstone.request, wakes: false };
-    await runAt(START, 'release', ownerArguments({ ...tombstone, request, isListening: false }));
+    await runAt(
+      START,
+      'release',
+      ownerArguments(TAG, { ...tombstone, request, isListening: false }),
+    );
     expect(new Set(Object.values(await recordsIn(EVEN)))).toEqual(new Set([`${START + 1}`]));
   });
 
@@ -173,7 +177,7 @@ describe('the fence records', () => {
     'are raised, never lowered, by an extension that creates its key in an %s period',
     async (parity, now) => {
       const args = (token: number): readonly (string | number)[] =>
-        ownerArguments({ name: 'extend', request: requestFor({ world, token }) });
+        ownerArguments(TAG, { name: 'extend', request: requestFor({ world, token }) });
       const hash = `redlock:fences:${parity}`;
       await lock(now, 'r', now + 10);
 
@@ -199,7 +203,7 @@ describe('a batch', () => {
     await lock(START - 2 * R, 'old');
 
     const all = [...operations, { name: 'acquire', request: together } as const];
-    await runAt(START, 'batch', batchArguments(world, all));
+    await runAt(START, 'batch', batchArguments(TAG, world, all));
 
     const tokens = [START, START + 1, START + 2, START + 2].map(String);
     expect(Object.values(await recordsIn(EVEN)).sort()).toEqual(tokens);
@@ -215,7 +219,7 @@ describe('a batch', () => {
     const reply = await runAt(
       START,
       'batch',
-      batchArguments(world, [...operations, { name: 'acquire', request }]),
+      batchArguments(TAG, world, [...operations, { name: 'acquire', request }]),
     );
 
     expect(reply).toBe(START);
@@ -236,7 +240,9 @@ describe('a batch', () => {
       await client.call('ACL', ['SETUSER', 'weak', ...rights]);
       const weak = connect({ username: 'weak', password: 'secret' });
 
-      const reply = await runAt(START, 'batch', batchArguments(world, operations), { on: weak });
+      const reply = await runAt(START, 'batch', batchArguments(TAG, world, operations), {
+        on: weak,
+      });
 
       const [, ...answers] = reply as [number, ...[string, string][]];
       expect(answers.map(([vote]) => vote)).toEqual(['error', 'error']);
@@ -248,7 +254,7 @@ describe('a batch', () => {
   it('fails for none but the lock whose record is not a token', async () => {
     await client.hset(EVEN, { a: 'nonsense' });
 
-    const reply = await runAt(START, 'batch', batchArguments(world, operations));
+    const reply = await runAt(START, 'batch', batchArguments(TAG, world, operations));
 
     expect(reply).toEqual([START, ['error', expect.any(String)], 0]);
     expect(await client.exists('a', 'b')).toBe(1);

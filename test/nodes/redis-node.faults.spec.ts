@@ -253,6 +253,35 @@ describe('a server that answers what was not asked', () => {
     expect(proxy.connectionCount).toBe(2);
     expect(await acquire(node, requestFor())).toMatchObject({ vote: 'granted' });
   });
+
+  it.each([
+    ['alone', ['b']],
+    ['with others', ['b', 'c']],
+  ])('grants nobody a lock by what it told another, %s', async (_, resources) => {
+    const server = await startServer();
+    const proxy = await startProxy(server);
+    const { log, node } = await startNode(proxy.url, IMPATIENT);
+    const ask = async (...resources: string[]) =>
+      Promise.all(resources.map((name) => acquire(node, requestFor({ resources: [name] }))));
+    const said: string[] = [];
+    proxy.overhear((words) => said.push(words));
+    const [first] = await ask('a');
+    const granted = said.find((words) => /^:\d+\r\n$/.test(words)) ?? '';
+    await Promise.all(resources.map((name) => server.client.set(name, 'somebody')));
+
+    proxy.holdRequests();
+    const answers = ask(...resources);
+    await new Promise(setImmediate);
+    proxy.inject(granted);
+
+    expect(first?.vote).toBe('granted');
+    expect(new Set((await answers).map(({ vote }) => vote))).toEqual(new Set(['failed']));
+    await log.untilState('down');
+    expect(log.messages.at(-1)).toMatch(/^A reply to another command/);
+    proxy.pass();
+    await log.untilState('up', log.events.length);
+    expect((await ask('d'))[0]?.vote).toBe('granted');
+  });
 });
 
 describe('a connection that breaks', () => {

@@ -1,7 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
 
-import { encodeCommand, type EncodedCommand } from '../../lib/nodes/redis-command.js';
-import { CallMemo, RedisTick, type Collector } from '../../lib/nodes/redis-tick.js';
+import { systemEnvironment } from '../../lib/core/environment.js';
+import { encodeCommand } from '../../lib/nodes/redis-command.js';
+import {
+  CallMemo,
+  RedisTick,
+  type Collector,
+  type TaggedCall,
+} from '../../lib/nodes/redis-tick.js';
 import { requestFor, worldOf } from '../support/node-harness.js';
 import type { BatchedOperation } from '../../lib/nodes/redis-script-arguments.js';
 
@@ -19,8 +25,8 @@ type Call = readonly BatchedOperation[];
 
 const CALL: Call = [acquisition, extension, release];
 
-function encode(): EncodedCommand {
-  return encodeCommand('evalsha');
+function encode(): TaggedCall {
+  return { tag: 1, command: encodeCommand('evalsha') };
 }
 
 describe('a call', () => {
@@ -60,7 +66,7 @@ describe('a call', () => {
 describe('the end of a tick', () => {
   it('comes after its microtasks, and sends one call of each node in turn', async () => {
     const sent: string[] = [];
-    const tick = new RedisTick();
+    const tick = new RedisTick(systemEnvironment);
     const nodeWith = (...calls: string[]): Collector => ({
       sendNext: () => {
         const call = calls.shift();

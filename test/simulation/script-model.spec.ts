@@ -17,6 +17,7 @@ import {
 import { INSPECT, scriptsOf, type RedisScripts } from '../../lib/nodes/redis-scripts.js';
 import type { ReleaseRequest, World } from '../../lib/core/lock-node.js';
 import { client, connect } from '../support/redis-of-spec.js';
+import { saidIn, TAG } from '../support/scripts-at.js';
 import { replidOf } from '../support/server-info.js';
 import { Random } from './random.js';
 import {
@@ -129,10 +130,10 @@ class Comparison {
     if (kind === 'inspect') return this.#inspect();
     const request = this.#drawRequest(await microseconds());
     const isListening = this.random.chance(0.5);
-    const args = ownerArguments({ name: kind, request, isListening });
+    const args = ownerArguments(TAG, { name: kind, request, isListening });
     const { now, took, reply } = await evaluate(this.#scripts[kind].text, args);
     if (this.#isAmbiguous(now, took)) return this.#flush();
-    const real = reply === 'oom' ? 'oom' : read[kind](reply, request.world);
+    const real = reply === 'oom' ? 'oom' : read[kind](saidIn(reply));
     const model = this.#askModel(kind, request, isListening, this.#moment(now));
     if (typeof real === 'object' && 'remaining' in real) {
       expect(Math.abs(real.remaining - remainingOf(model))).toBeLessThanOrEqual(this.#tolerance);

@@ -10,6 +10,7 @@ import type {
   ReleaseRequest,
   World,
 } from '../../lib/core/lock-node.js';
+import { TAGS, timeOf } from '../../lib/nodes/redis-stamp.js';
 
 /** What a server holds under a key. */
 export interface StoredValue {
@@ -133,7 +134,7 @@ export class ScriptModel {
       if (holder === ownerId) owned += 1;
       else if (holder !== null) return { vote: 'taken', remaining: this.#pttl(key, moment), nth };
     }
-    const nodeTime = readsClock(world) ? now : 0;
+    const nodeTime = readsClock(world) ? timeOf(Math.ceil(now / TAGS)) : 0;
     if (owned === resources.length) return { vote: 'granted', nodeTime };
     if (world.fencing) {
       const low = this.#lowestRefused(world, resources, moment);

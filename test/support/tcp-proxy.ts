@@ -7,6 +7,8 @@ export interface TcpProxy {
   readonly url: string;
   /** How many connections clients have made so far. */
   readonly connectionCount: number;
+  /** Tells what the server says from now on, on any connection. */
+  overhear(listener: (words: string) => void): void;
   /** From now on what clients write stays here. */
   holdRequests(): void;
   /** From now on what the server answers stays here. */
@@ -27,6 +29,7 @@ export interface TcpProxy {
 export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
   const pairs = new Set<readonly [client: Socket, upstream: Socket]>();
   let connectionCount = 0;
+  let overheard: ((words: string) => void) | null = null;
   const holding = { requests: false, replies: false };
   const server = createServer((client) => {
     connectionCount += 1;
@@ -35,6 +38,9 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
     pairs.add(pair);
     pipe(client, upstream, holding.requests);
     pipe(upstream, client, holding.replies);
+    upstream.on('data', (chunk) => {
+      overheard?.(String(chunk));
+    });
     const end = (): void => {
       pairs.delete(pair);
       client.destroy();
@@ -57,6 +63,9 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
     url: `redis://127.0.0.1:${port}`,
     get connectionCount() {
       return connectionCount;
+    },
+    overhear: (listener) => {
+      overheard = listener;
     },
     holdRequests: () => {
       holding.requests = true;
