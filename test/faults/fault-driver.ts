@@ -107,6 +107,14 @@ const injections: Record<FaultKind, Injection> = {
     path.reset();
     return () => undefined;
   },
+  'drop a reply': ({ path }) => {
+    path.repeatReplies(0);
+    return () => undefined;
+  },
+  'double a reply': ({ path }) => {
+    path.repeatReplies(2);
+    return () => undefined;
+  },
   'pause worker': ({ worker }) => {
     worker.pause();
     return () => worker.resume();

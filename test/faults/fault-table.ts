@@ -68,6 +68,8 @@ export const faultTable = {
   'lose replies': { target: 'path', weight: 5, duration: long },
   delay: { target: 'path', weight: 5, duration: long },
   reset: { target: 'path', weight: 4, duration: instant },
+  'drop a reply': { target: 'path', weight: 4, duration: instant },
+  'double a reply': { target: 'path', weight: 4, duration: instant },
   'pause worker': { target: 'worker', weight: 3, duration: long },
   'kill worker': { target: 'worker', weight: 2, duration: short },
   'block worker': { target: 'worker', weight: 3, duration: long },

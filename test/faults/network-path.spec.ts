@@ -88,6 +88,20 @@ describe('a network path', () => {
     expect(performance.now() - startedAt).toBeGreaterThanOrEqual(59);
   });
 
+  it.each([
+    [0, 'FIRST '],
+    [2, 'FIRST AA'],
+  ])('delivers the next reply %i times, and those after it once', async (copies, expected) => {
+    path.repeatReplies(copies);
+    client.write('a');
+    await eventually(() => requests === 'first a');
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    client.write('b');
+
+    await eventually(() => replies.endsWith('B'));
+    expect(replies).toBe(`${expected}B`);
+  });
+
   it('breaks the connection, and what was on the way is lost', async () => {
     path.hold({ requests: true, replies: false });
     client.write('lost');

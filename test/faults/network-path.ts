@@ -1,5 +1,5 @@
 // The network between one worker and one node: it delays, loses its way in one direction or both,
-// and breaks. What it holds it delivers later, also for a client that has given up meanwhile.
+// breaks, and mixes up replies as a broken proxy does. What it holds it delivers later, also for a client that has given up meanwhile.
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 
@@ -10,13 +10,15 @@ import type { Milliseconds } from 'nestjs-locked';
 interface Lane {
   isHeld: boolean;
   latency: Milliseconds;
+  /** How often what comes next is delivered. */
+  copies: number;
 }
 
 /** A proxy on 127.0.0.1 for one server and one client, over however many connections. */
 export class NetworkPath {
   readonly #server: Server;
-  readonly #requests: Lane = { isHeld: false, latency: 0 };
-  readonly #replies: Lane = { isHeld: false, latency: 0 };
+  readonly #requests: Lane = { isHeld: false, latency: 0, copies: 1 };
+  readonly #replies: Lane = { isHeld: false, latency: 0, copies: 1 };
   readonly #streams = new Set<Stream>();
 
   private constructor(targetPort: number) {
@@ -41,6 +43,11 @@ export class NetworkPath {
 
   delay(latency: Milliseconds): void {
     this.#requests.latency = this.#replies.latency = latency / 2;
+  }
+
+  /** Delivers the next replies, of one connection, so many times, and goes on as before. */
+  repeatReplies(copies: number): void {
+    this.#replies.copies = copies;
   }
 
   /** Breaks all connections; what was on the way is lost. */
@@ -118,7 +125,9 @@ class Stream {
   }
 
   #take(chunk: Buffer): void {
-    this.#queue.push({ chunk, dueAt: performance.now() + this.lane.latency });
+    const dueAt = performance.now() + this.lane.latency;
+    for (let copy = 0; copy < this.lane.copies; copy += 1) this.#queue.push({ chunk, dueAt });
+    this.lane.copies = 1;
     this.deliver();
   }
 }
