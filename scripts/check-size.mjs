@@ -9,7 +9,7 @@ import { root } from './command.mjs';
 
 /** In bytes, little above what each is now: growth is to be a decision. */
 const LIMITS = {
-  "* from './index.js'": 39_980,
+  "* from './index.js'": 40_000,
   "{ Locked } from './index.js'": 6_850,
   "{ MemoryNode } from './index.js'": 1_550,
   "* from './terminus.js'": 2_000,

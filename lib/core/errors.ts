@@ -120,6 +120,20 @@ export class NoQuorumError extends RedlockError {
   static override readonly code = 'NO_QUORUM';
   readonly code = NoQuorumError.code;
   override readonly name = 'NoQuorumError';
+  /**
+   * When a quorum of nodes may vote again, in ms, where it is quarantine that keeps them from it;
+   * else null. Not a promise.
+   */
+  readonly retryAfter: Milliseconds | null;
+
+  /** As {@link RedlockError}, and with `retryAfter` in ms, by default null. */
+  constructor(
+    message: string,
+    details: RedlockErrorDetails & { retryAfter?: Milliseconds | null },
+  ) {
+    super(message, details);
+    this.retryAfter = details.retryAfter ?? null;
+  }
 }
 
 /** A quorum granted the lock, but so late that too little of its validity was left. */

@@ -37,9 +37,9 @@ export function refusalError(ensemble: Ensemble, refusal: Refusal): RedlockError
   });
   const what = `Could not lock ${describeResources(resources)} ${effort(refusal)}`;
   const said = describeVotes(votes);
+  const retryAfter = freeAfter(answers, ensemble.quorum);
   switch (verdict) {
     case 'taken': {
-      const retryAfter = freeAfter(answers, ensemble.quorum);
       const until = retryAfter === null ? '' : ` for another ${retryAfter} ms, unless extended`;
       const taken = takenOf(refusal);
       const isSaid = resources.length > 1 && taken.length > 0;
@@ -56,6 +56,7 @@ export function refusalError(ensemble: Ensemble, refusal: Refusal): RedlockError
       return new NoQuorumError(`${what}: ${noQuorumReason(ensemble, refusal)}. Nodes: ${said}`, {
         resources,
         votes,
+        retryAfter,
       });
   }
 }

@@ -57,12 +57,13 @@ const handledKey = Symbol.for('nestjs-locked.handled');
  * for, also when the client has its response, unless nobody has begun to read it by then; what a
  * handler writes by itself, with `@Res()`, only if it awaits the end of that.
  *
- * Over HTTP: 423 with `Retry-After` for taken, 503 with `Retry-After` (1 s) for no quorum, expired
- * and closed, 500 for lost. Otherwise `RpcException`, `WsException`, or a GraphQL error with
- * `extensions.code`. The original is the `cause`. Errors of guards do not come by here, nor those
- * of GraphQL's field resolvers without `fieldResolverEnhancers: ['interceptors']`. Of a hybrid
- * application `connectMicroservice` needs `inheritAppConfig: true`, as for all global interceptors;
- * Nest 11 gives gateways none, and they need `@UseInterceptors(LockedInterceptor)`.
+ * Over HTTP: 423 with `Retry-After` for taken, 503 with `Retry-After` for no quorum, expired
+ * and closed (1 s where nobody knows better), 500 for lost. Otherwise `RpcException`,
+ * `WsException`, or a GraphQL error with `extensions.code`. The original is the `cause`. Errors of
+ * guards do not come by here, nor those of GraphQL's field resolvers without
+ * `fieldResolverEnhancers: ['interceptors']`. Of a hybrid application `connectMicroservice` needs
+ * `inheritAppConfig: true`, as for all global interceptors; Nest 11 gives gateways none, and they
+ * need `@UseInterceptors(LockedInterceptor)`.
  */
 @Injectable()
 export class LockedInterceptor implements NestInterceptor {

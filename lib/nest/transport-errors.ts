@@ -10,7 +10,12 @@ import {
 } from '@nestjs/common';
 
 import { checkNames, checkObject } from '../core/option-checks.js';
-import { LockTakenError, type RedlockError, type RedlockErrorCode } from '../core/errors.js';
+import {
+  LockTakenError,
+  NoQuorumError,
+  type RedlockError,
+  type RedlockErrorCode,
+} from '../core/errors.js';
 
 /** HTTP statuses of lock errors, each from 400 to 599. */
 export interface RedlockHttpStatus {
@@ -98,7 +103,8 @@ function noticeOf(error: RedlockError, httpStatus: ResolvedHttpStatus): Notice |
     case 'LOCK_EXPIRED':
     case 'REDLOCK_CLOSED': {
       const message = 'Locks are not available at the moment';
-      return { code, message, httpStatus: httpStatus.unavailable, retryAfter: retryAfterDefault };
+      const retryAfter = secondsUntilRetry(error);
+      return { code, message, httpStatus: httpStatus.unavailable, retryAfter };
     }
     case 'LOCK_LOST': {
       const message = 'The lock was lost before the call was done';
@@ -113,7 +119,8 @@ function noticeOf(error: RedlockError, httpStatus: ResolvedHttpStatus): Notice |
 const retryAfterDefault = 1;
 
 function secondsUntilRetry(error: RedlockError): number {
-  const known = error instanceof LockTakenError ? error.retryAfter : null;
+  const tells = error instanceof LockTakenError || error instanceof NoQuorumError;
+  const known = tells ? error.retryAfter : null;
   return known === null ? retryAfterDefault : Math.max(1, Math.ceil(known / 1_000));
 }
 

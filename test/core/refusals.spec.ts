@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 
-import { LockTakenError } from '../../lib/core/errors.js';
+import { LockTakenError, NoQuorumError } from '../../lib/core/errors.js';
 import { silentObserver } from '../../lib/core/observer.js';
 import { resolveOptions } from '../../lib/core/options.js';
 import { refusalError } from '../../lib/core/refusals.js';
@@ -46,6 +46,21 @@ describe('too few votes', () => {
     expect(refusal('noQuorum', [null, null, null], [60_000, null, null]).message).toContain(
       'fewer than 2 of 3 nodes could vote',
     );
+  });
+
+  it.each<[string, readonly (AcquireAnswer | null)[], number | null]>([
+    ['are enough when so many are out of quarantine', [quarantined(200), failed, granted], 200],
+    [
+      'wait for the one that is in quarantine longer',
+      [quarantined(200), quarantined(9), failed],
+      200,
+    ],
+    ['may be enough at any time where nodes fail', [quarantined(200), failed, failed], null],
+    ['may be enough at any time where nodes are silent', [null, null, quarantined(200)], null],
+  ])('%s', (_name, answers, expected) => {
+    const error = expectInstance(refusal('noQuorum', answers), NoQuorumError);
+
+    expect(error.retryAfter).toBe(expected);
   });
 });
 

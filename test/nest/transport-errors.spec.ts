@@ -55,6 +55,7 @@ const details = {
 } as const;
 const failures: Record<string, Error> = {
   noQuorum: new NoQuorumError('no quorum at redis://10.0.0.1', details),
+  quarantine: new NoQuorumError('in quarantine', { ...details, retryAfter: 28_400 }),
   expired: new LockExpiredError('expired', details),
   closed: new RedlockClosedError('closed', details),
   lost: new LockLostError('lost', { ...details, reason: 'expired' }),
@@ -172,6 +173,7 @@ describe('over HTTP', () => {
 
   it.each([
     ['noQuorum', 503, '1', 'NO_QUORUM'],
+    ['quarantine', 503, '29', 'NO_QUORUM'],
     ['expired', 503, '1', 'LOCK_EXPIRED'],
     ['closed', 503, '1', 'REDLOCK_CLOSED'],
     ['lost', 500, null, 'LOCK_LOST'],
