@@ -178,7 +178,10 @@ export class Acquisition {
     const { waitingRoom } = this.#context;
     const { retryDelay } = this.#options;
     if (this.#patience() === 0) {
-      await this.waiter.pause(Math.min(this.#randomOf(retryDelay), this.#fullTimeout));
+      // The bounds are cut, not what was drawn: those who met would pause alike, and meet again.
+      const min = Math.min(retryDelay.min, this.#fullTimeout);
+      const max = Math.min(retryDelay.max, this.#fullTimeout);
+      await this.waiter.pause(this.#randomOf({ min, max }));
       return;
     }
     // Who waits for a resource that others hold is told of its release. As soon as no release
