@@ -20,11 +20,16 @@ export class FaultInjector {
         this.#at(Math.max(0, fault.at - fault.lag), () => this.#server(fault).saveCopy());
       }
       this.#at(fault.at, () => {
-        this.counts.set(fault.kind, (this.counts.get(fault.kind) ?? 0) + 1);
-        this.universe.note('FAULT', JSON.stringify(fault));
-        this.#begin(fault);
+        this.begin(fault);
       });
     }
+  }
+
+  /** Makes a fault happen now, whatever its `at` says. */
+  begin(fault: Fault): void {
+    this.counts.set(fault.kind, (this.counts.get(fault.kind) ?? 0) + 1);
+    this.universe.note('FAULT', JSON.stringify(fault));
+    this.#begin(fault);
   }
 
   /** Ends what is still going on. Clocks stay as they are. */
@@ -69,13 +74,15 @@ export class FaultInjector {
       case 'stepNode':
         this.#stepNode(fault.node, fault.delta);
         break;
+      case 'stranger':
+        this.#leaveKey(fault);
+        break;
       default:
         this.#beginAtClient(fault);
     }
   }
 
-  #beginAtClient(fault: Exclude<Fault, FaultOf<'hang' | 'crash' | 'flush' | 'refuse'>>): void {
-    if (fault.kind === 'driftNode' || fault.kind === 'stepNode') return;
+  #beginAtClient(fault: Extract<Fault, { client: number }>): void {
     const client = element(this.universe.clients, fault.client);
     const { machine } = client;
     switch (fault.kind) {
@@ -109,6 +116,9 @@ export class FaultInjector {
         break;
       case 'closeClient':
         this.#close(client);
+        break;
+      case 'giveUp':
+        machine.run(() => client.process.giveUp());
         break;
       case 'isolate':
         for (const link of client.links) link.block('both');
@@ -183,6 +193,12 @@ export class FaultInjector {
     client.machine.run(() => {
       void process.track('close', 200 + 1_000 + 600, process.redlock.close());
     });
+  }
+
+  #leaveKey({ node, resource, duration }: FaultOf<'stranger'>): void {
+    const { clock, model } = element(this.universe.servers, node);
+    const expiresAt = clock.read(this.universe.scheduler.now) + duration;
+    model.data.set(resource, { value: 'stranger', expiresAt });
   }
 
   #server({ node }: { readonly node: number }): SimulatedServer {

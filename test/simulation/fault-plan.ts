@@ -63,6 +63,10 @@ export type Fault =
   | { readonly kind: 'suspend'; at: number; client: number; duration: number }
   | { readonly kind: 'crashClient'; at: number; client: number; duration: number }
   | { readonly kind: 'closeClient'; at: number; client: number }
+  /** Its callers give up what they wait for, those that can. */
+  | { readonly kind: 'giveUp'; at: number; client: number }
+  /** Somebody who is gone has left a key. */
+  | { readonly kind: 'stranger'; at: number; node: number; resource: string; duration: number }
   | { readonly kind: 'stepClient'; at: number; client: number; delta: number }
   | { readonly kind: 'stepNode'; at: number; node: number; delta: number }
   | { readonly kind: 'driftNode'; at: number; node: number; rate: number };

@@ -36,9 +36,9 @@ export class Link {
   #held: Message[] = [];
 
   constructor(
-    private readonly scheduler: Scheduler,
+    protected readonly scheduler: Scheduler,
     private readonly random: Random,
-    private readonly server: SimulatedServer,
+    protected readonly server: SimulatedServer,
     private readonly delayMax: number,
     private readonly distance: number,
     private readonly trace: ((message: string) => void) | null,
@@ -83,9 +83,10 @@ export class Link {
     const deliver = (): void => {
       this.#run(connection, command, false);
     };
-    this.scheduler.at(arrival, () => {
+    const arrive = (): void => {
       this.#arrive({ connection, deliver });
-    });
+    };
+    this.scheduler.at(arrival, arrive, connection);
   }
 
   /**
@@ -94,16 +95,14 @@ export class Link {
    */
   subscribe(channel: string, onLive: () => void, onMessage: (told: number) => void): () => void {
     const hear = (told: number): void => {
-      if (this.random.chance(0.1)) return;
-      this.#later(() => onMessage(told));
-      if (this.random.chance(0.1)) this.#later(() => onMessage(told));
+      for (const delay of this.wakeDelays()) this.#later(delay, () => onMessage(told));
     };
     let isStopped = false;
-    this.#later(() => {
+    this.#later(this.delay(), () => {
       if (!this.server.isUp || isStopped) return;
       this.server.subscribe(channel, hear);
-      this.#later(onLive);
-      if (this.random.chance(0.1)) this.#later(() => onMessage(1));
+      this.#later(this.delay(), onLive);
+      if (this.random.chance(0.1)) this.#later(this.delay(), () => onMessage(1));
     });
     return () => {
       isStopped = true;
@@ -138,9 +137,29 @@ export class Link {
     for (const message of held) message.deliver();
   }
 
+  /** How long what was published is on its way: not at all where it is lost, or twice. */
+  protected wakeDelays(): number[] {
+    if (this.random.chance(0.1)) return [];
+    const delay = this.delay();
+    return this.random.chance(0.1) ? [delay, this.delay()] : [delay];
+  }
+
+  protected sendBack(connection: Connection, reply: Reply, command: Command): void {
+    const arrival = Math.max(this.scheduler.now + this.delay(), connection.repliesUntil);
+    connection.repliesUntil = arrival;
+    const deliver = (): void => {
+      if (connection.isOpen) connection.onReply(reply, command);
+    };
+    const arrive = (): void => {
+      if (this.#areRepliesBlocked) this.#held.push({ connection, deliver });
+      else deliver();
+    };
+    this.scheduler.at(arrival, arrive, connection);
+  }
+
   // By a connection of its own, which a partition silences.
-  #later(arrive: () => void): void {
-    this.scheduler.after(this.delay(), () => {
+  #later(delay: number, arrive: () => void): void {
+    this.scheduler.after(delay, () => {
       if (!this.isBlocked) arrive();
     });
   }
@@ -164,7 +183,7 @@ export class Link {
     const isLate = isRepeated || !connection.isOpen;
     const answer = (reply: Reply): void => {
       this.trace?.(describeExchange(this.server.name, command, reply, isLate));
-      if (!isRepeated) this.#sendBack(connection, reply, command);
+      if (!isRepeated) this.sendBack(connection, reply, command);
     };
     if (!isRepeated && this.duplicateDelay !== null) {
       this.scheduler.after(this.random.next() * this.duplicateDelay, () => {
@@ -172,18 +191,6 @@ export class Link {
       });
     }
     this.server.receive({ command, isLate, answer });
-  }
-
-  #sendBack(connection: Connection, reply: Reply, command: Command): void {
-    const arrival = Math.max(this.scheduler.now + this.delay(), connection.repliesUntil);
-    connection.repliesUntil = arrival;
-    const deliver = (): void => {
-      if (connection.isOpen) connection.onReply(reply, command);
-    };
-    this.scheduler.at(arrival, () => {
-      if (this.#areRepliesBlocked) this.#held.push({ connection, deliver });
-      else deliver();
-    });
   }
 }
 

@@ -2,14 +2,13 @@
 import { LockLostError, NoQuorumError, RedlockError } from '../../lib/core/errors.js';
 import { nodeTimeoutOf } from '../../lib/core/options.js';
 import { ClaimWatch } from './checks/claim-check.js';
-import { nameOf } from './simulated-process.js';
+import { GaveUp, nameOf } from './simulated-process.js';
 import type { Lock } from '../../lib/core/lock.js';
 import type { ClaimCheck } from './checks/claim-check.js';
 import type { SimulatedProcess } from './simulated-process.js';
 import type { Step, Task } from './task-plan.js';
 
 class BodyError extends Error {}
-class GaveUp extends Error {}
 
 /** Runs tasks of one process. */
 export class Caller {
@@ -189,12 +188,7 @@ export class Caller {
   }
 
   #abortSignal({ abortAfter }: Step): AbortSignal | null {
-    if (abortAfter === null) return null;
-    const controller = new AbortController();
-    this.process.environment.startTimer(abortAfter, () => {
-      controller.abort(new GaveUp());
-    });
-    return controller.signal;
+    return abortAfter === null ? null : this.process.signalUntil(abortAfter);
   }
 
   // The attempts that a split vote asks for, a pause of at most one such time before each but the

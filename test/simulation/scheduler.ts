@@ -3,7 +3,9 @@
 /** Something that happens at an instant of true time. */
 export interface SimulatedEvent {
   time: number;
-  readonly sequence: number;
+  sequence: number;
+  /** What it comes from. Those of one source keep their order, also at one instant. */
+  readonly source: object | null;
   action: (() => void) | null;
 }
 
@@ -16,12 +18,12 @@ export class Scheduler {
   /** Set by an event that ran code with promises: their continuations run before the next event. */
   needsDrain = false;
   #sequence = 0;
+  #isHalted = false;
   readonly #heap: SimulatedEvent[] = [];
 
-  at(time: number, action: () => void): SimulatedEvent {
-    this.#sequence += 1;
-    const event = { time: Math.max(time, this.now), sequence: this.#sequence, action };
-    this.#push(event);
+  at(time: number, action: () => void, source: object | null = null): SimulatedEvent {
+    const event = { time: Math.max(time, this.now), sequence: this.#next(), source, action };
+    this.push(event);
     return event;
   }
 
@@ -33,11 +35,16 @@ export class Scheduler {
   postpone(event: SimulatedEvent, time: number, action: () => void): void {
     event.time = time;
     event.action = action;
-    this.#push(event);
+    this.push(event);
   }
 
   cancel(event: SimulatedEvent): void {
     event.action = null;
+  }
+
+  /** Ends the present run before its time: after the event that runs now, or is about to. */
+  halt(): void {
+    this.#isHalted = true;
   }
 
   /** Runs all events up to `until`. Rejects with what an event throws. */
@@ -45,16 +52,18 @@ export class Scheduler {
     return new Promise((resolve, reject) => {
       // Called out of a microtask, nextTick calls back when no microtask is left at all.
       const onDrained = (): void => process.nextTick(step);
+      const next = (): SimulatedEvent | null => (this.#isHalted ? null : this.pop(until));
       const step = (): void => {
         try {
-          for (let event = this.#pop(until); event !== null; event = this.#pop(until)) {
+          for (let event = next(); event !== null; event = next()) {
             this.#fire(event);
             if (!this.needsDrain) continue;
             this.needsDrain = false;
             queueMicrotask(onDrained);
             return;
           }
-          this.now = until;
+          if (!this.#isHalted) this.now = until;
+          this.#isHalted = false;
           resolve();
         } catch (error) {
           reject(error instanceof Error ? error : new Error(String(error)));
@@ -62,6 +71,17 @@ export class Scheduler {
       };
       step();
     });
+  }
+
+  /** Puts an event that was taken out behind all others of its instant. */
+  protected putLast(event: SimulatedEvent): void {
+    event.sequence = this.#next();
+    this.push(event);
+  }
+
+  #next(): number {
+    this.#sequence += 1;
+    return this.#sequence;
   }
 
   #fire(event: SimulatedEvent): void {
@@ -73,7 +93,7 @@ export class Scheduler {
     action();
   }
 
-  #push(event: SimulatedEvent): void {
+  protected push(event: SimulatedEvent): void {
     const heap = this.#heap;
     let index = heap.length;
     heap.push(event);
@@ -87,7 +107,8 @@ export class Scheduler {
     heap[index] = event;
   }
 
-  #pop(until: number): SimulatedEvent | null {
+  /** The event to run next, up to `until`; taken out. */
+  protected pop(until: number): SimulatedEvent | null {
     const heap = this.#heap;
     const first = heap[0];
     if (first === undefined || first.time > until) return null;

@@ -72,13 +72,13 @@ export class SimulatedMachine {
 
   readMonotonic(): number {
     const value = this.monotonic.read(this.trueNow);
-    this.#noteRead();
+    if (!this.#isProbing) this.noteRead();
     return value;
   }
 
   readWall(): number {
     const value = this.wall.read(this.trueNow);
-    this.#noteRead();
+    if (!this.#isProbing) this.noteRead();
     return value;
   }
 
@@ -98,8 +98,7 @@ export class SimulatedMachine {
       this.runAfter(0, action);
       return;
     }
-    this.scheduler.needsDrain = true;
-    action();
+    this.perform(action);
   }
 
   /** Runs `action` on the machine's thread `delay` ms of true time from now, or when it is free. */
@@ -110,15 +109,24 @@ export class SimulatedMachine {
         scheduler.postpone(event, this.busyUntil, attempt);
         return;
       }
-      scheduler.needsDrain = true;
-      action();
+      this.perform(action);
     };
-    const event = scheduler.at(this.trueNow + delay, attempt);
+    const event = scheduler.at(this.trueNow + delay, attempt, this);
     return event;
   }
 
-  #noteRead(): void {
-    if (this.#isProbing) return;
+  /** Does on the machine's thread, which is free, what is due now. */
+  perform(action: () => void): void {
+    this.scheduler.needsDrain = true;
+    action();
+  }
+
+  /** A number for the program that runs here: at least 0 and less than 1. */
+  draw(): number {
+    return this.random.next();
+  }
+
+  protected noteRead(): void {
     this.#reads += 1;
     const duration = this.#pausesAtRead.get(this.#reads);
     if (duration !== undefined) this.pause(duration);
@@ -155,10 +163,7 @@ export class SimulatedEnvironment implements Environment {
       if (early > EARLY_MAX) machine.scheduler.postpone(event, machine.scheduler.now + early, fire);
       else if (machine.timersFrom > machine.scheduler.now) {
         machine.scheduler.postpone(event, machine.timersFrom, fire);
-      } else if (!this.isEnded) {
-        machine.scheduler.needsDrain = true;
-        callback();
-      }
+      } else if (!this.isEnded) machine.perform(callback);
     };
     const wait = Math.max(0, whole + jitter) / machine.monotonic.rate;
     const event = machine.scheduler.at(machine.trueNow + wait, fire);
@@ -170,7 +175,7 @@ export class SimulatedEnvironment implements Environment {
   }
 
   random(): number {
-    return this.machine.random.next();
+    return this.machine.draw();
   }
 
   randomId(): string {

@@ -41,8 +41,13 @@ export class SimulatedProcess {
   handOvers = 0;
   /** How many of its callers are not done. */
   tasks = 0;
+  /** The longest that somebody waited who was refused then, in ms. */
+  longestRefusal = 0;
+  /** Locks that it holds or was told no end of yet. */
+  readonly untold = new Set<Lock>();
   readonly #nodes: readonly SimulatedNode[];
   readonly #underWay = new Map<number, string>();
+  readonly #controllers = new Set<AbortController>();
   #calls = 0;
 
   constructor(
@@ -110,6 +115,21 @@ export class SimulatedProcess {
     return call;
   }
 
+  /** The signal of one caller, who gives up after `delay` ms, or when all do. */
+  signalUntil(delay: number): AbortSignal {
+    const controller = new AbortController();
+    this.#controllers.add(controller);
+    this.environment.startTimer(delay, () => {
+      controller.abort(new GaveUp());
+    });
+    return controller.signal;
+  }
+
+  /** All callers that can give up do. */
+  giveUp(): void {
+    for (const controller of this.#controllers) controller.abort(new GaveUp());
+  }
+
   /** Resolves after `delay` ms, if the process lives that long. */
   sleep(delay: number): Promise<void> {
     return new Promise((resolve) => {
@@ -118,32 +138,36 @@ export class SimulatedProcess {
   }
 
   #observer(): RedlockObserver {
-    const { findings, trace } = this.report;
-    const lost = new Set<Lock>();
-    const released = new Set<Lock>();
+    const { trace } = this.report;
     return {
       ...silentObserver,
       acquired: (lock, _, attempts) => {
         this.acquisitions += 1;
+        this.untold.add(lock);
         if (attempts === 0) this.handOvers += 1;
         trace(`holds ${lock.resources.join('+')} as ${lock.ownerId}, token ${lock.fencingToken}`);
       },
-      refused: (resources, error) => trace(`does not get ${resources.join('+')}: ${nameOf(error)}`),
+      refused: (resources, error, waited) => {
+        trace(`does not get ${resources.join('+')}: ${nameOf(error)}`);
+        this.longestRefusal = Math.max(this.longestRefusal, waited);
+      },
       extended: (lock) => trace(`has extended ${lock.ownerId}`),
       released: (lock) => {
         trace(`has released ${lock.ownerId}`);
-        released.add(lock);
+        this.#checkToldOnce(lock);
       },
       lost: (lock, reason) => {
         trace(`has lost ${lock.ownerId}: ${reason}`);
-        if (lost.has(lock) || released.has(lock)) {
-          const message = `${lock.ownerId} was lost after its loss or its release`;
-          findings.add('lost twice', this.machine.trueNow, message);
-        }
-        lost.add(lock);
+        this.#checkToldOnce(lock);
         this.#checkLossInTime(lock);
       },
     };
+  }
+
+  #checkToldOnce(lock: Lock): void {
+    if (this.untold.delete(lock)) return;
+    const message = `the end of ${lock.ownerId} was told twice, or before its acquisition`;
+    this.report.findings.add('told twice', this.machine.trueNow, message);
   }
 
   // The signal aborts at or before the end of the validity, as far as timers are exact.
@@ -154,6 +178,9 @@ export class SimulatedProcess {
     this.report.findings.add('loss told late', this.machine.trueNow, message);
   }
 }
+
+/** The reason of a caller who gives up. */
+export class GaveUp extends Error {}
 
 /** An error's name, as a trace shows it. */
 export function nameOf(error: unknown): string {

@@ -29,6 +29,15 @@ export interface Outcome {
   readonly trace: readonly string[];
 }
 
+/** What a universe is made of, but for what its plan says. */
+export interface Parts {
+  readonly scheduler: Scheduler;
+  newRandom(seed: number, stream: number): Random;
+  newServer(...given: ConstructorParameters<typeof SimulatedServer>): SimulatedServer;
+  newMachine(...given: ConstructorParameters<typeof SimulatedMachine>): SimulatedMachine;
+  newLink(...given: ConstructorParameters<typeof Link>): Link;
+}
+
 /** A client: its machine, its ways to the servers, and the process that runs there now. */
 export interface Client {
   readonly plan: ClientPlan;
@@ -39,27 +48,30 @@ export interface Client {
 
 /** Everything there is, for one seed. */
 export class Universe {
-  readonly scheduler = new Scheduler();
+  readonly scheduler: Scheduler;
   readonly findings = new Findings();
   readonly claims = new ClaimCheck(this.findings);
   readonly servers: readonly SimulatedServer[];
   readonly clients: readonly Client[];
+  readonly injector = new FaultInjector(this);
   readonly #processes: SimulatedProcess[] = [];
   readonly #trace: string[] = [];
-  readonly #world: World;
+  readonly world: World;
 
   constructor(
     readonly plan: Plan,
     private readonly isTraced: boolean,
+    private readonly parts = drawnParts(),
   ) {
-    this.#world = resolveOptions(this.#processOptions().redlock, plan.nodes.length).world;
+    this.scheduler = parts.scheduler;
+    this.world = resolveOptions(this.#processOptions().redlock, plan.nodes.length).world;
     this.servers = plan.nodes.map((_, index) => this.#newServer(index));
     this.clients = plan.clients.map((_, index) => this.#newClient(index));
   }
 
   /** Runs it and says what was found. Never rejects. */
   async run(): Promise<Outcome> {
-    const injector = new FaultInjector(this);
+    const { injector } = this;
     const onRejection = (reason: unknown): void => {
       this.findings.add('unhandled rejection', this.scheduler.now, nameOf(reason));
     };
@@ -99,9 +111,9 @@ export class Universe {
   async #runToEnd(): Promise<void> {
     const { plan, scheduler } = this;
     const bound =
-      this.#world.quarantine + 3 * plan.ttlMax + 2 * plan.healAt + plan.stallTimeout + 2_000;
+      this.world.quarantine + 3 * plan.ttlMax + 2 * plan.healAt + plan.stallTimeout + 2_000;
     for (const { process } of this.clients) process.isDraining = true;
-    await scheduler.run(plan.healAt + plan.stallTimeout + 300);
+    await scheduler.run(scheduler.now + plan.stallTimeout + 300);
     const live = this.clients.filter(({ process }) => !process.isEnded && !process.isClosing);
     let served = 0;
     let settled = 0;
@@ -156,6 +168,9 @@ export class Universe {
       if (!this.#isConnected(client)) {
         this.findings.add('settling', this.scheduler.now, `${process.report.name} misses a node`);
       }
+      for (const { ownerId } of process.isClosing ? [] : process.untold) {
+        this.findings.add('settling', this.scheduler.now, `no end of ${ownerId} was told`);
+      }
       for (const what of process.underWay) {
         this.findings.add('settling', this.scheduler.now, `${what} has not settled`);
       }
@@ -200,29 +215,29 @@ export class Universe {
     const { clockOffset, rate, isPersistent } = element(this.plan.nodes, index);
     const shown = EPOCH + clockOffset;
     const name = `node-${index}`;
-    const birth = (shown - this.#world.quarantine - 1) * 1_000;
+    const birth = (shown - this.world.quarantine - 1) * 1_000;
     const value = `${name}-0:${Math.floor(birth)}`;
     const data = this.plan.isNewborn
       ? []
-      : [[certificateKey(this.#world), { value, expiresAt: Infinity }] as const];
+      : [[certificateKey(this.world), { value, expiresAt: Infinity }] as const];
     const clock = new SimulatedClock(shown, rate);
-    return new SimulatedServer(name, isPersistent, clock, this.scheduler, new Map(data));
+    return this.parts.newServer(name, isPersistent, clock, this.scheduler, new Map(data));
   }
 
   #newClient(index: number): Client {
-    const { scheduler } = this;
+    const { parts, scheduler } = this;
     const { seed, delayMax } = this.plan;
     const plan = element(this.plan.clients, index);
-    const random = new Random(seed, 200 + index);
+    const random = parts.newRandom(seed, 200 + index);
     const monotonic = new SimulatedClock(random.between(0, 1e6), plan.rate);
     const wall = new SimulatedClock(EPOCH + plan.wallOffset, plan.rate);
-    const machine = new SimulatedMachine(`client-${index}`, scheduler, random, monotonic, wall);
+    const machine = parts.newMachine(`client-${index}`, scheduler, random, monotonic, wall);
     const links = this.servers.map((server, node) => {
-      const linkRandom = new Random(seed, 1_000 + index * 16 + node);
+      const linkRandom = parts.newRandom(seed, 1_000 + index * 16 + node);
       const trace = (message: string): void => this.note(`${machine.name}-${node}`, message);
       const { distance } = element(this.plan.nodes, node);
       const told = this.isTraced ? trace : null;
-      return new Link(scheduler, linkRandom, server, delayMax, distance, told);
+      return parts.newLink(scheduler, linkRandom, server, delayMax, distance, told);
     });
     return { plan, machine, links, process: this.#newProcess(machine, links) };
   }
@@ -249,6 +264,17 @@ export class Universe {
     };
     return { redlock, adapter };
   }
+}
+
+/** Parts that draw from the seed whatever might be one way or another. */
+function drawnParts(): Parts {
+  return {
+    scheduler: new Scheduler(),
+    newRandom: (seed, stream) => new Random(seed, stream),
+    newServer: (...given) => new SimulatedServer(...given),
+    newMachine: (...given) => new SimulatedMachine(...given),
+    newLink: (...given) => new Link(...given),
+  };
 }
 
 /** Wall-clock time at the beginning of every universe, in ms since 1970. */
