@@ -44,7 +44,13 @@ export function applyPatch(files, { file, find, replace }) {
 
 /** All files that a build consists of. */
 export function sourceFiles() {
-  const folders = ['lib/core', 'lib/nodes', 'test/simulation', 'test/simulation/checks'];
+  const folders = [
+    'lib/core',
+    'lib/nodes',
+    'test/simulation',
+    'test/simulation/checks',
+    'test/simulation/explore',
+  ];
   return folders.flatMap((folder) =>
     readdirSync(join(root, folder))
       .filter((name) => name.endsWith('.ts') && !name.endsWith('.spec.ts'))

@@ -1,0 +1,51 @@
+// Broken versions that grant nothing wrong: they only let nobody have the lock, where somebody
+// could. A random universe can not be judged by that, so they stand apart from the others.
+import { core } from '../mutant.js';
+import { mutants } from '../mutants.js';
+import type { Mutant } from '../mutant.js';
+
+export const livenessMutants: readonly Mutant[] = [
+  {
+    name: 'a bound that a clock sets is followed',
+    rule: '8: max(F_r) + 1, of the low that are not now - S',
+    patches: [
+      core(
+        'fencing',
+        'return lows.length - near.length < this.#nodes.length / 2 ? near : lows;',
+        'return near.length < 0 ? near : refusals.map(({ low }) => low);',
+      ),
+    ],
+  },
+  {
+    name: 'a split vote is not heard out',
+    rule: '4.5: fewer than Q nodes that say taken are no verdict while others may answer',
+    patches: [
+      core('quorum', "  if (ballot.taken < quorum && outstanding > 0) return 'open';\n", ''),
+    ],
+  },
+  {
+    name: 'the tie-breaker is believed at once',
+    rule: '4.8: who finds the tie-breaker taken asks all nodes the next time',
+    patches: [
+      core('acquisition', 'const isSplit = wasDecided ||', 'const isSplit = !wasDecided &&'),
+    ],
+  },
+  {
+    name: 'pauses are cut after they are drawn',
+    rule: '4.8: a retryDelay is drawn from what of it is within nodeTimeout',
+    patches: [
+      core(
+        'acquisition',
+        'this.waiter.pause(this.#randomOf({ min, max }));',
+        'this.waiter.pause(Math.min(this.#randomOf(retryDelay), Math.max(min, max)));',
+      ),
+    ],
+  },
+];
+
+/** One of all mutants. */
+export function mutantNamed(name: string): Mutant {
+  const mutant = [...mutants, ...livenessMutants].find((one) => one.name === name);
+  if (mutant === undefined) throw new RangeError(`Expected the name of a mutant, got ${name}`);
+  return mutant;
+}
