@@ -151,7 +151,8 @@ export class Play {
       findings.add('starved', scheduler.now, `${process.report.name} got nothing in ${waited} ms`);
     }
     const isServed = clients.some(({ process }) => process.acquisitions > 0);
-    if (!isServed) findings.add('nobody', scheduler.now, 'nobody has got the lock');
+    const hasStayed = clients.some(({ process }) => !process.isEnded && !process.isClosing);
+    if (hasStayed && !isServed) findings.add('nobody', scheduler.now, 'nobody has got the lock');
   }
 }
 
