@@ -3,7 +3,7 @@
 // Redis names no command in a reply. Where one is lost or doubled on the way, all that follow go to
 // the wrong commands, and what one owner is told would grant another's lock. So every call of a
 // script has a tag, the first of ARGV, and every reply begins with a stamp: what it counts, times
-// 100, and the tag. They are one number, for two take a server longer than most of the script.
+// 100, and the tag. They are one number: to answer with a list costs a server more.
 import type { Microseconds } from '../core/units.js';
 
 /** Of so many calls in a row each has a tag of its own, from 0 on. */
