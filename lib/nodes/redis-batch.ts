@@ -174,9 +174,7 @@ function listOf(reply: unknown): readonly unknown[] {
   return Array.isArray(reply) ? reply : [];
 }
 
-const MISDIRECTED = lostOutcome(
-  'A reply to another command: something on the way mixes up replies, or what answers is no Redis',
-);
+const MISDIRECTED = lostOutcome('A reply to another command: something mixes up replies');
 
 /** Redis serves nobody else while a script runs: enough to save the encoding, no more. */
 const LOCKS_MAX = 128;

@@ -87,12 +87,12 @@ function isFigure(reply: unknown): reply is number {
   return Number.isSafeInteger(reply) && (reply as number) >= 0;
 }
 
-// What is no figure is no vote: a NaN among the tokens would make all that follow one.
+// What is no figure is no vote: a NaN among the tokens would make all that follow one. The first
+// has been taken from a stamp, and is one.
 function parts(reply: unknown): readonly [number, string, number, number] {
   if (!Array.isArray(reply)) return [0, '', 0, 0];
   const [time, vote, ...figures] = reply as unknown[];
-  const numbers = [time, ...figures];
-  if (!numbers.every((number) => Number.isSafeInteger(number))) return [0, '', 0, 0];
+  if (!figures.every((figure) => Number.isSafeInteger(figure))) return [0, '', 0, 0];
   const [figure = 0, nth = 0] = figures as number[];
   return [time as number, String(vote), figure, nth];
 }

@@ -364,7 +364,6 @@ describe('an odd reply', () => {
     ...[null, 'OK', -1, 2 ** 60, [], [1, 'what'], [null, null], [1, 2, 3]],
     ...[
       [1, 'stale', 'x'],
-      ['x', 'stale', 1],
       [1, 'taken', 1.5],
       [1, 'quarantined', 2 ** 60],
     ],
