@@ -290,6 +290,7 @@ describe('a reply', () => {
     ['a command that gives nothing', () => null],
     ['a command that gives a list', () => ['taken', 0]],
     ['a command that gives an empty list', () => []],
+    ['PTTL', (stamp) => stamp(-1)],
     ['SET', () => 'OK'],
     ['a command in MULTI', () => 'QUEUED'],
   ])('to %s answers none of them, and ends the connection', async (_what, replyWith) => {
