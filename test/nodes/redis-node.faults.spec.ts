@@ -226,7 +226,9 @@ describe('a server that refuses releases without end', () => {
     const world = worldOf();
     const heapAfter = async (count: number): Promise<number> => {
       for (let done = 0; done < count; done += 4_000) {
-        const requests = Array.from({ length: 4_000 }, () => requestFor({ world, ttl: 600_000 }));
+        const requests = Array.from({ length: 4_000 }, () =>
+          requestFor({ world, ttl: 600_000, token: 1 }),
+        );
         const votes = await Promise.all(requests.map((request) => release(node, request)));
         expect(votes.map(({ vote }) => vote)).not.toContain('done');
       }
