@@ -1,5 +1,5 @@
 // One call's way to a lock: its turn in the queue, then attempts, each after a wake-up or a random
-// pause, until it is granted, `wait` is spent, or somebody interrupts. PROTOCOL.md sections 4.8
+// pause, until it is granted, `wait` is spent, or it is interrupted. PROTOCOL.md sections 4.8
 // and 10.
 import { ignoreAbort, interruptOnAbort } from './abort-listener.js';
 import { Attempt } from './attempt.js';
@@ -19,19 +19,19 @@ import type { WaitingRoom } from './waiting.js';
 export interface AcquisitionContext extends Ensemble {
   readonly tokens: TokenSource;
   readonly waitingRoom: WaitingRoom;
-  /** An owner id that no other attempt, process or time has. */
+  /** An owner id that no other attempt has, in any process and at any time. */
   nextOwnerId(): string;
 }
 
-/** How long a call sleeps at most while it would hear of a release: wake-ups may get lost. */
+/** How long a call sleeps between attempts while it hears of releases: a wake-up may get lost. */
 const POLL: RetryDelay = { min: 40, max: 60 };
 
 /** Attempts that follow at once when only the token proposal was in the way. */
 const STALE_RETRIES_MAX = 3;
 
 /**
- * How often a call tries at least while the vote is split, whatever its `wait`. Else, of several
- * that begin at once, such as a job's on all replicas, each might be told that another has it.
+ * The least number of attempts while the vote is split, whatever `wait` is. With fewer, each of
+ * several calls that begin at once, as of a job on all replicas, might hear that another has it.
  */
 const SPLIT_ATTEMPTS_MIN = 4;
 
@@ -73,8 +73,8 @@ export class Acquisition {
   }
 
   /**
-   * @param held What the caller holds already.
-   * @throws RedlockError, or the reason of whoever interrupted; then nothing stays locked.
+   * @param held What the caller already holds.
+   * @throws RedlockError, or the reason of the interruption; either way nothing stays locked.
    */
   run(held: readonly string[]): Promise<Holding> {
     const { signal } = this.#options;
@@ -97,7 +97,7 @@ export class Acquisition {
         this.#queueUp().then(grant, refuse);
         return;
       }
-      // What is granted at once, as most locks are, costs no promise but this one.
+      // A lock that is granted at once, as most are, costs no promise but this one.
       this.#try(0, this.#fullTimeout, null, (result) => {
         if (result instanceof Holding) grant(result);
         else this.#persist(result).then(grant, refuse);
@@ -110,7 +110,7 @@ export class Acquisition {
     while (this.waiter.received === null && !waitingRoom.isTurn(this.waiter)) {
       const patience = this.#patience();
       if (patience === 0) {
-        // Passes nobody over: one attempt, so that the error tells what the nodes say.
+        // Nobody is waiting ahead of it: one attempt, so that the error tells what the nodes say.
         if (waitingRoom.isNext(this.waiter)) return;
         throw this.#queuedError();
       }
@@ -123,8 +123,8 @@ export class Acquisition {
     return this.#persist(this.#received() ?? (await this.#attempt(0, this.#fullTimeout, null)));
   }
 
-  // What the call before this one handed over. This process may have been busy since: as with an
-  // attempt, half of the ttl must be left.
+  // The lock that the call before this one handed over, if half of its ttl is left, as is required
+  // of an attempt: this process may have been busy since.
   #received(): Holding | null {
     const { received } = this.waiter;
     if (received === null || received.remaining() > this.#options.ttl / 2) return received;
@@ -132,15 +132,15 @@ export class Acquisition {
     return null;
   }
 
-  // Goes on from the first attempt. That one had all the time that it needs, for `wait: 0` means
-  // one attempt; those after it keep to `wait`, but for those that a split vote asks for.
+  // Goes on from the first attempt, which had its full time, because `wait: 0` means one attempt.
+  // Later ones keep to `wait`, except those that a split vote calls for.
   async #persist(first: AttemptResult): Promise<Holding> {
     let timeout = this.#fullTimeout;
     let refused: FailedAttempt | null = null;
     let result = await this.#untilFresh(first, timeout, null);
     while (!(result instanceof Holding)) {
-      // Silence in an attempt that was cut short, or of one node that was to decide for all, says
-      // less than the attempt before it.
+      // Silence in an attempt that was cut short, or from the one node that was to decide for all,
+      // says less than the attempt before it.
       const isPartial = timeout < this.#fullTimeout || result.tieBreaker !== null;
       if (refused === null || !isPartial || result.verdict !== 'noQuorum') refused = result;
       this.#tellThoseBehind(refused);
@@ -158,16 +158,16 @@ export class Acquisition {
     return result;
   }
 
-  // They may run out of patience before it is their turn to ask.
+  // Calls behind this one may run out of patience before it is their turn to ask.
   #tellThoseBehind(refused: FailedAttempt): void {
     const isOutage = refused.verdict === 'noQuorum' || refused.verdict === 'misconfigured';
     for (const { line } of this.waiter.places) line.outage = isOutage ? refused : null;
   }
 
-  // Behind a holder of this process it would be handed the lock, and try for it all the same.
+  // If it rested behind a holder of this process, it could be handed the lock it then tries for.
   #isSpent(result: FailedAttempt): boolean {
     if (this.#patience() > 0) return false;
-    // What the node that decides has may be of somebody who is gone.
+    // The key on the deciding node may be that of somebody who is gone.
     const wasDecided = result.tieBreaker !== null && result.verdict === 'taken';
     const isSplit = wasDecided || tieBreakerOf(result) !== null;
     if (this.#attempts >= SPLIT_ATTEMPTS_MIN || !isSplit) return true;
@@ -178,14 +178,14 @@ export class Acquisition {
     const { waitingRoom } = this.#context;
     const { retryDelay } = this.#options;
     if (this.#patience() === 0) {
-      // The bounds are cut, not what was drawn: those who met would pause alike, and meet again.
+      // The bounds are cut, not the value drawn: calls that met would pause alike and meet again.
       const min = Math.min(retryDelay.min, this.#fullTimeout);
       const max = Math.min(retryDelay.max, this.#fullTimeout);
       await this.waiter.pause(this.#randomOf({ min, max }));
       return;
     }
-    // Who waits for a resource that others hold is told of its release. As soon as no release
-    // goes unheard it is woken, to try once more: one in between was not heard.
+    // A call that waits for what others hold listens for its release. Once no release can go
+    // unheard it is woken to try again, because one before that may have been missed.
     if (verdict !== 'taken' || !waitingRoom.listen(this.waiter)) {
       await waitingRoom.rest(this.waiter, this.#randomOf(retryDelay), this.#patience());
       return;
@@ -245,12 +245,12 @@ export class Acquisition {
     const attempt = new Attempt(this.#context, tokens, request, onSettled);
     this.waiter.attempt = attempt;
     attempt.start(timeout, tieBreaker);
-    // Interrupted since it was woken: the lock may have been handed on to it, and then nobody
-    // else was told that it is free. They are told of this.
+    // Interrupted after it was woken: the lock may have been left to it, so that nobody else was
+    // told that it is free. The cancelled attempt tells them.
     if (this.waiter.isInterrupted) attempt.cancel();
   }
 
-  // The interruption may have come after the quorum, before anybody was told of it.
+  // The interruption may have come after the quorum was reached, but before the call heard of it.
   #giveBackIfInterrupted(result: AttemptResult): void {
     if (this.waiter.isInterrupted && result instanceof Holding) void result.release();
     this.waiter.throwIfInterrupted();
@@ -264,7 +264,7 @@ export class Acquisition {
     return min + this.#context.environment.random() * (max - min);
   }
 
-  // Where those before it found too few nodes that can vote, nobody need hold the resource.
+  // If the calls before it found too few nodes that can vote, perhaps nobody holds the resource.
   #queuedError(): RedlockError {
     const lines = this.waiter.places.map(({ line }) => line);
     const outage = lines.map((line) => line.outage).find((each) => each !== null);
@@ -287,8 +287,8 @@ export class Acquisition {
   }
 }
 
-// After a vote that was split, so that perhaps nobody has a quorum, the first live node breaks
-// the tie: those who find it taken ask no other node.
+// After a split vote, in which perhaps nobody got a quorum, the first live node breaks the tie: a
+// call that finds it taken asks no other node.
 function tieBreakerOf(failed: FailedAttempt): number | null {
   if (failed.verdict !== 'taken') return null;
   const isSplit = failed.answers.some((answer) => answer?.vote === 'granted');

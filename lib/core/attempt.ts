@@ -52,13 +52,13 @@ export class Attempt {
     this.#request = request;
     this.#onSettled = onSettled;
     this.#answers = ensemble.nodes.map(() => null);
-    // Before the first byte is sent: what a node keeps counts from a later moment.
+    // Made before the first byte is sent: on a node the ttl begins later than this.
     this.#terms = new RoundTerms(ensemble.environment, request.ttl, ensemble.options.driftFactor);
   }
 
   /**
-   * Asks all nodes at once, or those other than `tieBreaker` only when that one is not taken. The
-   * attempt ends at the latest `timeout` ms from now.
+   * Asks all nodes at once. With a `tieBreaker`, asks that node alone, and the others only if it
+   * is not taken. The attempt ends at the latest `timeout` ms from now.
    */
   start(timeout: Milliseconds, tieBreaker: number | null = null): void {
     const { environment } = this.#ensemble;
@@ -128,12 +128,12 @@ export class Attempt {
     if (!isGranted) this.#fail(verdict);
     else if (this.#isInTime()) this.#win();
     else this.#fail('expired');
-    // Last: whoever is told may give the call up, and must find an attempt that has settled.
+    // Last: the observer may give the call up, and must find an attempt that has settled.
     observer.roundDecided('acquire', this.#request.resources, duration, isGranted);
   }
 
-  // Where a node's clock is far ahead no token suits both it and a quorum of the others. That it
-  // says `stale` hides that these were split: to try again at once is in the other contenders' way.
+  // No token suits both a node whose clock is far ahead and a quorum of the others. Its `stale`
+  // hides that the others were split: trying again at once would get in other contenders' way.
   #judgeStale(): Verdict {
     const { granted, taken, stale, quarantined, failed, misconfigured } = this.#ballot;
     const isHopeless = (answer: AcquireAnswer | null): boolean =>
@@ -170,7 +170,7 @@ export class Attempt {
     this.#settle({ verdict, answers, tieBreaker: this.#tieBreaker });
   }
 
-  // The answer of a slow node keeps the attempt in memory, and is not to keep its caller.
+  // A slow node's pending answer keeps the attempt in memory; it must not keep the caller there.
   #settle(result: AttemptResult): void {
     const onSettled = this.#onSettled;
     this.#ensemble.environment.stopTimer(this.#timer);
@@ -179,8 +179,8 @@ export class Attempt {
   }
 
   #undoAt(index: number): void {
-    // A turn that is given up is told as freed, and so is a vote that kept others away. What did
-    // not count for a vote is not: one that waits would wake itself, and try again in vain.
+    // Listeners are told of a turn that is given up, and of a vote that kept others away. They are
+    // not told of what did not count as a vote: a waiting call would wake itself, in vain.
     const keptOthersAway =
       this.#answers[index]?.vote === 'granted' &&
       (this.#failure === 'taken' || this.#failure === 'expired');

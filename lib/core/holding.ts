@@ -15,8 +15,8 @@ import type { RoundTerms } from './node-leases.js';
 import type { Microseconds, Milliseconds } from './units.js';
 
 /**
- * How much of its ttl a lock that is handed over is still valid for, at least: whoever gets it is
- * to find what the nodes would have given, within a tenth.
+ * The least share of its ttl that a lock must have left to be handed over: whoever gets it shall
+ * have what the nodes would have given, within a tenth.
  */
 const HANDED_OVER_MIN = 0.9;
 
@@ -31,7 +31,7 @@ export class Holding implements Extendable {
   readonly #ensemble: Ensemble;
   readonly #terms: RoundTerms;
   readonly #leases: NodeLeases;
-  /** What the nodes said to the acquisition; those that are late come in later. */
+  /** What the nodes said to the acquisition; late answers are added as they come. */
   readonly #answers: readonly (AcquireAnswer | null)[];
   /** Made when the lock is extended for the first time: many never are. */
   #extender: Extender | null = null;
@@ -65,7 +65,7 @@ export class Holding implements Extendable {
     }
   }
 
-  /** What the lock was asked for with; its `ttl` is the one in force. */
+  /** The request that the lock was granted for; its `ttl` is the one in force. */
   get request(): OwnerRequest {
     return this.#request;
   }
@@ -92,7 +92,7 @@ export class Holding implements Extendable {
     return !this.isHeld() && this.#state === 'lost';
   }
 
-  /** Whether the lock may not be extended any more. */
+  /** Whether `maxHold` is over, so that the lock may not be extended any more. */
   isPastMaxHold(): boolean {
     const heldFor = this.#ensemble.environment.now() - this.acquiredAt;
     return this.#care !== null && heldFor >= this.#care.maxHold;
@@ -116,7 +116,7 @@ export class Holding implements Extendable {
   /** Begins to look after the lock. */
   keep(care: Care): void {
     this.#care = care;
-    // A late answer may have found the lock lost before there was anybody to be told.
+    // A late answer may have found the lock lost before there was anybody to tell.
     if (this.#state === 'lost') care.onLost(this.#lossReason);
     this.#watch(this.acquiredAt + this.#request.ttl / 3);
   }
@@ -129,8 +129,8 @@ export class Holding implements Extendable {
 
   /**
    * The same lock for another call of this process, which wants it for `ttl`; the nodes keep it as
-   * it is. Null where they have to be asked: what they keep may still change, most of it is over,
-   * or its block of tokens is.
+   * it is. Null when the nodes must be asked: what they keep may still change, most of the lock is
+   * over, or its block of tokens is.
    * Source: PROTOCOL.md section 10.
    */
   handOver(ttl: Milliseconds): Holding | null {
@@ -144,7 +144,7 @@ export class Holding implements Extendable {
     return new Holding(this.#ensemble, this.#request, this.#terms, this.#answers, now, token);
   }
 
-  /** Gives the lock `ttl` anew, and in future; resolves to whether a quorum of nodes did. */
+  /** Extends the lock with `ttl`, also for the future; resolves to whether a quorum did so. */
   async extend(ttl: Milliseconds): Promise<boolean> {
     const isRenewed = await this.#extension().extend(ttl);
     if (isRenewed) this.#request = this.extensionRequest(ttl);
@@ -152,12 +152,12 @@ export class Holding implements Extendable {
   }
 
   /**
-   * Ends the claim and deletes the keys on all nodes: one round, whose outcome is no error.
+   * Ends the claim and deletes the keys on all nodes in one round; no outcome of it is an error.
    * Resolves after the answers of a quorum or the node timeout; a second call changes nothing.
    */
   release(): Promise<void> {
-    // Judged once more before it is left. That may tell of a loss, and whoever is told may
-    // release the lock in turn: the judgement comes before the question who is first.
+    // Judged once more, before the check whether a release has begun: this may report a loss, and
+    // whoever is told of it may release the lock in turn.
     const wasHeld = this.isHeld();
     if (this.#releasing !== null) return this.#releasing;
     // Noted before anybody is called or told: they may release the lock in turn.
@@ -190,7 +190,7 @@ export class Holding implements Extendable {
     }
     const { ttl } = this.#request;
     const now = this.#ensemble.environment.now();
-    // Should this round fail, the next begins sooner: most of the lease is left for it.
+    // If this round fails, the next begins sooner, while most of the lease is left for it.
     this.#watch(now + ttl / 9);
     this.#extension().startRound(ttl, (isRenewed) => {
       if (isRenewed) this.#watch(now + ttl / 3);
@@ -231,18 +231,18 @@ export class Holding implements Extendable {
     const now = this.#ensemble.environment.now();
     this.#leases.revoke(node, now);
     if (now >= this.#leases.validUntil) this.lose('revoked');
-    // The validity may end sooner now than whoever is told by the watchdog would learn.
+    // The validity may end sooner now, before the watchdog's next call.
     else this.#awaitExpiry();
   }
 
   #releaseOnce(wasHeld: boolean, finish: () => void): void {
-    // Left before the first byte is sent.
+    // The state leaves `held` before the first byte is sent.
     if (wasHeld) this.#state = 'released';
     this.#stopCare();
     const succession = this.#care?.onReleasing() ?? 'others';
     const onDone = (listeners: number): void => {
       this.#care?.onReleased(wasHeld, listeners);
-      // As an attempt does: late answers are not to keep whose lock it was.
+      // As in an attempt: late answers must not keep in memory whose lock it was.
       this.#care = null;
       finish();
     };
@@ -251,12 +251,12 @@ export class Holding implements Extendable {
   }
 
   #askForRelease(wakes: boolean, onDone: (listeners: number) => void): void {
-    // What the acquisition did not reach, an extension may have.
+    // A node that the acquisition did not reach, an extension may have reached.
     const answers = this.#extender === null ? this.#answers : [];
     askForRelease(this.#ensemble, answers, this.#releaseRequest(wakes), onDone);
   }
 
-  // A late grant would keep others out until the ttl ends: nobody else knows of it.
+  // A late grant would keep others out until the ttl ends, and nobody else knows of it.
   #undoLate(node: number, answer: AcquireAnswer | ExtendAnswer): void {
     if (mayHoldKeys(answer)) undoAt(this.#ensemble, node, this.#releaseRequest(true));
   }
@@ -273,20 +273,20 @@ export class Holding implements Extendable {
     else this.#awaitExpiry();
   }
 
-  // The watchdog's slots are coarse; the end of the validity is told to the millisecond.
+  // The watchdog's slots are coarse; the end of the validity is reported to the millisecond.
   #awaitExpiry(): void {
     const { environment } = this.#ensemble;
     environment.stopTimer(this.#expiryTimer);
     const onExpiry = (): void => {
-      // Less than a timer can measure is left: told now, it is told in time.
+      // Less is left than a timer can measure: reported now, the end is reported in time.
       if (this.remaining() < 1) this.#expire();
-      // Prolonged by its holder, or by late answers: the watchdog, which had given up, goes on.
+      // Prolonged by its holder or by late answers: the watchdog, which had stopped, goes on.
       else this.onDue();
     };
     this.#expiryTimer = environment.startTimer(this.remaining(), onExpiry, false);
   }
 
-  // Nothing but its ttl ends a lock that nobody extends.
+  // A lock that nobody extends is ended by its ttl alone, never by maxHold.
   #expire(): void {
     const isExtended = this.#care?.isExtended === true || this.#extender !== null;
     this.lose(isExtended && this.isPastMaxHold() ? 'maxHold' : 'expired');

@@ -6,7 +6,7 @@ import type { LossReason } from './errors.js';
 import type { Holding } from './holding.js';
 import type { Milliseconds } from './units.js';
 
-/** All options of {@link Lock.assertHeld}. A slip there would leave its caller without a guard. */
+/** All options of {@link Lock.assertHeld}. A misspelt one would leave the caller unguarded. */
 const ASSERT_OPTIONS = { atLeast: true };
 
 /**
@@ -27,23 +27,22 @@ export class Lock implements AsyncDisposable {
     this.#ttlMax = ttlMax;
   }
 
-  /** What is locked, without doubles, sorted. */
+  /** What is locked, sorted and without duplicates. */
   get resources(): readonly string[] {
     return this.#holding.request.resources;
   }
 
   /**
-   * A number that grows from each grant of a resource to the next; 0 where `fencing` is off. In
-   * microseconds since 1970, as the nodes see it: a safe integer, not a time to rely on.
+   * A number that grows from each grant of a resource to the next; 0 where `fencing` is off. It
+   * counts microseconds since 1970 by the nodes' clocks: a safe integer, not a time to rely on.
    */
   get fencingToken(): number {
     return this.#holding.fencingToken;
   }
 
   /**
-   * The random value that proves to the nodes whose lock it is. Unique for
-   * a lock by hand; bodies of one process that hand the lock over to each other have the same, and
-   * other tokens.
+   * The random value that proves to the nodes whose lock it is. Unique for each `acquire`d lock;
+   * bodies of one process that hand the lock over to each other share it, but not their tokens.
    */
   get ownerId(): string {
     return this.#holding.request.ownerId;
@@ -60,8 +59,8 @@ export class Lock implements AsyncDisposable {
   }
 
   /**
-   * Aborts when the lock is lost, with the {@link LockLostError} as its reason; never by a
-   * release. `aborted` and `throwIfAborted()` read the clock, also before the event has come.
+   * Aborts when the lock is lost, with the {@link LockLostError} as its reason; a release never
+   * aborts it. `aborted` and `throwIfAborted()` read the clock, even before the event has fired.
    * Listeners run in the async context in which the signal was first read.
    */
   get signal(): AbortSignal {
@@ -71,8 +70,8 @@ export class Lock implements AsyncDisposable {
 
   /**
    * Throws unless the lock is held now, and may be relied on for `atLeast` ms more (default 0).
-   * @throws LockLostError, with the reason `expired` also where the lock is held for less.
-   * @throws TypeError, RangeError where `atLeast` is not a number of at least 0, or something else
+   * @throws LockLostError; its reason is `expired` also when the lock is held for less than that.
+   * @throws TypeError, RangeError when `atLeast` is not a number of at least 0, or another option
    *   is given.
    */
   assertHeld(options: { readonly atLeast?: Milliseconds } = {}): void {
@@ -87,11 +86,11 @@ export class Lock implements AsyncDisposable {
   }
 
   /**
-   * Gives the lock `ttl` ms anew, by default as many as it was given last. Where it rejects
-   * with a `NoQuorumError` the lock is still held for what remained of it.
-   * @throws LockLostError where the lock is not held any more, or `maxHold` is over: then
-   *   it is held until its validity ends.
-   * @throws NoQuorumError where too few nodes extended it within the node timeout.
+   * Gives the lock a new lifetime of `ttl` ms, by default the last one it was given. When this
+   * rejects with a `NoQuorumError`, the lock is still held for what remained of it.
+   * @throws LockLostError when the lock is not held any more. Also when `maxHold` is over: then
+   *   it stays held until its validity ends.
+   * @throws NoQuorumError when too few nodes extended it within the node timeout.
    * @throws TypeError, RangeError for a ttl that is not 100 to `ttlMax` whole ms.
    */
   async extend(ttl: Milliseconds = this.#holding.request.ttl): Promise<void> {
@@ -111,7 +110,7 @@ export class Lock implements AsyncDisposable {
   }
 
   /**
-   * Ends the lock: deletes its keys on all nodes, or in a body leaves them to the next body of this
+   * Ends the lock: deletes its keys on all nodes, or leaves a body's to the next body of this
    * process. Resolves when a quorum has answered or the node timeout is over; never rejects. A
    * second call, or one for a lost lock, does no harm.
    */
@@ -150,11 +149,11 @@ export class Lock implements AsyncDisposable {
   }
 }
 
-// Created when somebody reads `signal`: an AbortController costs more than the rest of a lock.
+// Created only when `signal` is read: an AbortController costs more than the rest of a lock.
 class Abortion {
   readonly #controller = new AbortController();
   #isAborted = false;
-  /** Tells the listeners, as the one who first read the signal: whose lock it is. */
+  /** Tells the listeners in the async context that first read the signal: that of the holder. */
   readonly abort: () => void;
 
   constructor(holding: Holding, makeReason: () => LockLostError) {
@@ -168,7 +167,7 @@ class Abortion {
       if (holding.isLost()) this.abort();
       return this.#isAborted;
     };
-    // Own properties before the prototype's, which read a slot that only events change.
+    // Own properties shadow the prototype's, which read a slot that only events change.
     Object.defineProperties(signal, {
       aborted: { get: isAborted },
       throwIfAborted: {

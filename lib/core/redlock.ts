@@ -22,7 +22,7 @@ import type { Milliseconds } from './units.js';
 /** What runs while a lock is held. */
 export type LockedBody<T> = (lock: Lock) => T | Promise<T>;
 
-/** How a `Redlock` and its nodes are. */
+/** The state of a `Redlock` and its nodes. */
 export interface RedlockStatus {
   readonly isClosed: boolean;
   /** How many nodes make a majority. */
@@ -34,15 +34,15 @@ export interface RedlockStatus {
   readonly waiting: number;
 }
 
-/** Where a {@link Redlock} gets its surroundings from; all have defaults. */
+/** What a {@link Redlock} gets from its surroundings; everything has a default. */
 export interface RedlockPorts {
   readonly environment?: Environment;
   readonly observer?: RedlockObserver;
 }
 
 /**
- * Distributed locks over the quorum of some independent nodes.
- * The nodes stay their maker's: `close()` closes none of them.
+ * Distributed locks over a quorum of independent nodes.
+ * The nodes belong to whoever made them: `close()` closes none of them.
  * Source: Redis "Distributed Locks"; PROTOCOL.md.
  */
 export class Redlock {
@@ -50,7 +50,7 @@ export class Redlock {
   readonly #context: AcquisitionContext;
   readonly #custody: Custody;
 
-  /** @throws TypeError, RangeError for wrong options, for no nodes, or for one twice. */
+  /** @throws TypeError, RangeError for wrong options, no nodes, or the same node twice. */
   constructor(nodes: readonly LockNode[], options: RedlockOptions = {}, ports: RedlockPorts = {}) {
     if (nodes.length === 0) {
       throw new RangeError('Expected nodes to name at least one node, got an empty array');
@@ -80,9 +80,9 @@ export class Redlock {
 
   /**
    * Locks all of `resources` or none, for `ttl` ms (whole, 100 to `ttlMax`), and waits for them
-   * up to `wait`. Nobody extends the lock unless `watchdog` says so. Release it.
-   * @param held The resources that the caller holds already, here and below: the call goes before
-   *   those that wait for them.
+   * up to `wait`. Nothing extends the lock unless `watchdog` is on. The caller must release it.
+   * @param held Resources that the caller already holds, here and in the methods below: the call
+   *   is queued before those that wait for them.
    * @throws LockTakenError, NoQuorumError, LockExpiredError after `wait`; RedlockClosedError;
    *   the reason of `options.signal`; TypeError, RangeError for bad input.
    */
@@ -96,8 +96,8 @@ export class Redlock {
   }
 
   /**
-   * Tries as {@link acquire} with `wait: 0`; null when others hold one of the resources, or other
-   * calls of this process wait for one already.
+   * Tries as {@link acquire} with `wait: 0`, but resolves to null when others hold one of the
+   * resources, or other calls of this process already wait for one.
    * @throws NoQuorumError, LockExpiredError at once, and the rest as {@link acquire}.
    */
   async tryAcquire(
@@ -110,18 +110,18 @@ export class Redlock {
     try {
       return await this.acquire(resources, ttl, given, held);
     } catch (error) {
-      // The reason of an abort may well be that another lock is taken.
+      // The signal's reason may itself be a LockTakenError, of another lock.
       if (error instanceof LockTakenError && error !== given.signal?.reason) return null;
       throw error;
     }
   }
 
   /**
-   * Runs `body` while it holds `resources`, extended by the watchdog, and releases them when what
-   * the body returned has settled. The body's own error comes out as it is.
+   * Runs `body` while holding `resources`, extended by the watchdog, and releases them when what
+   * the body returned has settled. The body's own error comes out unchanged.
    * @throws LockLostError when the lock was lost before a body that succeeded had ended; the
-   *   body's result is on it. Also when it was lost before the body began, and the rest as
-   *   {@link acquire}; then the body has not run.
+   *   body's result is on the error. Also when the lock was lost before the body began, and
+   *   whatever {@link acquire} throws: in these cases the body has not run.
    */
   using<T>(resources: string | readonly string[], body: LockedBody<T>): Promise<T>;
   using<T>(
@@ -139,8 +139,8 @@ export class Redlock {
     const [options, body] = usingArguments(optionsOrBody, bodyAfterOptions);
     const lock = await this.#acquire('using', resources, options.ttl, options, held);
     try {
-      // Locks that one tick granted have bodies that begin one after the other, however long each
-      // keeps the process busy.
+      // The bodies of locks granted in one tick begin one after the other, however long each of
+      // them keeps the process busy: this lock may be lost by now.
       this.#custody.assertKept(lock, undefined);
       const result = await body(lock);
       this.#custody.assertKept(lock, result);
@@ -160,7 +160,7 @@ export class Redlock {
     return inspectResource(this.#context, name);
   }
 
-  /** How things are, as last heard; asks no node. */
+  /** The state as last heard; asks no node. */
   status(): RedlockStatus {
     return {
       isClosed: this.#custody.isClosed,
@@ -172,8 +172,8 @@ export class Redlock {
   }
 
   /**
-   * Shuts down: refuses new calls and those that wait, lets running bodies end for up to
-   * `shutdownTimeout`, then aborts their signals. Locks whose body has ended are released.
+   * Shuts down: refuses new and waiting calls, gives running bodies up to `shutdownTimeout` to
+   * end, then aborts their signals. Locks whose body has ended are released.
    * Never rejects; a second call waits for the first.
    * Source: PROTOCOL.md section 7.
    */
@@ -202,9 +202,9 @@ export class Redlock {
       return lock;
     } catch (error) {
       const { attempts } = acquisition;
-      // A reason may be a RedlockError, too: that of another lock.
+      // The signal's reason may be a RedlockError too, of another lock.
       const isAborted = error === given.signal?.reason;
-      // Made where the last answer came in; who asked is in the stack of here.
+      // The error was made where the last answer came in; the stack here shows who asked.
       if (error instanceof RedlockError && !isAborted) {
         Error.captureStackTrace(error, this.#acquire);
       }
@@ -216,7 +216,8 @@ export class Redlock {
 
 /**
  * The arguments of `using` after its resources: the options may be a ttl, or left out.
- * @throws TypeError where there is no body, or the options are neither, or come after it.
+ * @throws TypeError when the body is missing, or the options are neither a ttl nor an object, or
+ *   come after the body.
  */
 export function usingArguments<T, Options extends UsingOptions>(
   optionsOrBody: Milliseconds | Options | LockedBody<T>,
