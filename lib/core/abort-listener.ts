@@ -1,7 +1,7 @@
-// One listener for all that end with the same signal, such as calls that wait until that of an
-// application's shutdown: Node 20 takes more than ten of them for a leak, and warns.
+// One listener per signal for all that it interrupts, such as all calls that wait until an
+// application shuts down: Node 20 takes more than ten listeners for a leak, and warns.
 
-/** What ends before its time, and is told why. */
+/** What can be made to end before its time, and is told why. */
 export interface Interruptible {
   interrupt(reason: unknown): void;
 }
@@ -22,7 +22,7 @@ class AbortListener {
         failures.push(error);
       }
     }
-    // As by a listener of its own: one that throws does not keep the others from being told.
+    // As if each had its own listener: one that throws does not keep the others from being told.
     if (failures.length > 0) throw failures[0];
   };
 }

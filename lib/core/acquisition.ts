@@ -178,7 +178,7 @@ export class Acquisition {
     const { waitingRoom } = this.#context;
     const { retryDelay } = this.#options;
     if (this.#patience() === 0) {
-      // The bounds are cut, not the value drawn: calls that met would pause alike and meet again.
+      // The bounds are cut, not the drawn value, or those who met would pause alike and meet again.
       const min = Math.min(retryDelay.min, this.#fullTimeout);
       const max = Math.min(retryDelay.max, this.#fullTimeout);
       await this.waiter.pause(this.#randomOf({ min, max }));

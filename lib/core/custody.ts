@@ -98,7 +98,7 @@ export class Custody {
 
   /**
    * Takes a granted lock into custody; one with a body is kept until the body has ended.
-   * @throws RedlockClosedError where the shutdown has begun meanwhile; the lock is given back.
+   * @throws RedlockClosedError when the shutdown has begun meanwhile; the lock is given back.
    */
   take(holding: Holding, waiter: Waiter, options: ResolvedAcquire, hasBody: boolean): Lock {
     if (this.isClosed) {
@@ -128,7 +128,7 @@ export class Custody {
   }
 
   close(): Promise<void> {
-    // Noted before anybody is told: they may ask for a lock, or close it in turn.
+    // Noted before anybody is told: whoever is told may ask for a lock, or close in turn.
     this.#closing ??= Promise.resolve().then(() => this.#shutDown());
     return this.#closing;
   }
@@ -141,7 +141,7 @@ export class Custody {
   /** @internal Called by a charge. */
   onLost({ lock, holding, waiter, hasBody }: Charge, reason: LossReason): void {
     const { environment, observer, waitingRoom } = this.#context;
-    // Nobody may ever release a lock that was acquired by hand and then lost.
+    // A lock by hand that was lost may never be released by anybody: it leaves custody now.
     if (!hasBody) this.#discharge(lock);
     observer.lost(lock, reason, environment.now() - holding.acquiredAt);
     lock.abortSignal();
@@ -155,8 +155,9 @@ export class Custody {
     const heads = this.#context.waitingRoom.handOn(waiter);
     const next = heads[0];
     if (next === undefined) return 'others';
-    // Together they want just what is released: one by itself wants all of it. The owner of a lock
-    // by hand is a handle, by which somebody may look for it, or delete it, when it is released.
+    // Together they want just what is released, so a single one wants all of it. A lock by hand is
+    // not handed over as it is: somebody may look for it, or delete it, by its `ownerId` once it
+    // is released.
     if (hasBody && heads.length === 1 && next.handOverTtl !== null) {
       next.received = holding.handOver(next.handOverTtl);
     }
@@ -225,7 +226,7 @@ export class Custody {
     });
   }
 
-  // Gives the nodes the time that is left of `holdAtLeast`, as far as a ttl reaches, and goes.
+  // Extends the lock for what is left of `holdAtLeast`, as far as a ttl reaches, and leaves it.
   async #leave(charge: Charge, retention: Retention): Promise<void> {
     const { environment, options } = this.#context;
     const { holding } = charge;

@@ -17,8 +17,8 @@ export interface Environment {
   now(): Milliseconds;
 
   /**
-   * Wall-clock time since 1970, in ms. May step: it proposes fencing tokens, and ends a lock early
-   * where it runs ahead of {@link now} by more than a second, as when the machine slept.
+   * Wall-clock time since 1970, in ms. May step. It proposes fencing tokens, and ends a lock early
+   * when it runs ahead of {@link now} by more than a second, as after the machine slept.
    */
   wallClock(): Milliseconds;
 
@@ -45,10 +45,10 @@ const { setTimeout, clearTimeout, setImmediate, clearImmediate } = globalThis;
 const monotonicNow = performance.now.bind(performance);
 const wallNow = Date.now.bind(Date);
 
-/** Calls back when the code that runs now has ended. */
+/** Calls back when the code that is running now has ended. */
 export const inMicrotask = queueMicrotask;
 
-/** Calls back, from within a microtask, when all of them are done, those that they start too. */
+/** Called from within a microtask, calls back when all are done, also those they start. */
 export const afterMicrotasks: (callback: () => void) => void = process.nextTick.bind(process);
 
 /** A moment of {@link Environment.wallClock} for people: ISO 8601, in UTC. */
@@ -57,8 +57,8 @@ export function toIsoTime(moment: Milliseconds): string {
 }
 
 /**
- * The same function, always run in the async context of now: a timer or a call that several callers
- * share runs in that of the one who started it.
+ * The same function, always run in the async context of now. Otherwise a timer or a call that
+ * several callers share would run in the context of whoever started it.
  */
 export function inContextOfNow<Given extends unknown[]>(
   callback: (...given: Given) => void,
@@ -66,7 +66,7 @@ export function inContextOfNow<Given extends unknown[]>(
   return AsyncResource.bind(callback);
 }
 
-/** Of timers that have fired, the turn of the event loop in which they call back. */
+/** For each timer that has fired, the turn of the event loop in which it calls back. */
 const turns = new WeakMap<object, NodeJS.Immediate>();
 
 /** The clocks, timers and randomness of this process. */
@@ -75,7 +75,7 @@ export const systemEnvironment: Environment = {
   wallClock: wallNow,
   startTimer(delay, callback, holdsProcess) {
     // Node runs timers before it reads what arrived while the process was blocked: answers that
-    // are there already would come too late.
+    // have already arrived would come too late.
     const onTime = (): unknown => turns.set(timer, setImmediate(callback));
     const timer = held(setTimeout(onTime, delay), holdsProcess);
     return timer;
@@ -89,9 +89,9 @@ export const systemEnvironment: Environment = {
 };
 
 /**
- * The same, but clocks and timers are looked up at each use: fake timers of jest or vitest move
- * the time of locks, and so end them. For tests; it is as good as the fakes are, of which
- * `performance` has to be one.
+ * The clocks, timers and randomness of this process, with clocks and timers looked up at each use:
+ * fake timers of jest or vitest move the time of locks, and so end them. For tests, and only as
+ * good as the fakes, which must include `performance`.
  */
 export function fakeTimersEnvironment(): Environment {
   return {

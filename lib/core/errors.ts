@@ -6,9 +6,9 @@ export interface NodeVote {
   /** The node's name: scheme, host, port and database, without credentials. */
   readonly node: string;
   /**
-   * `none`: this node had not answered when the round was decided, or its time was over; or it was
-   * not asked, as the message says then.
-   * `revoked`: an extension found that the node had lost a key, or that it was another's.
+   * `none`: this node had not answered when the round was decided or its time was over; or it was
+   * not asked, and the message says so.
+   * `revoked`: an extension found that the node had lost a key, or that a key was another owner's.
    */
   readonly vote: Vote | 'revoked' | 'none';
   /** The node's reason, for people; empty where the vote says it all. */
@@ -55,7 +55,7 @@ const nextSteps: Readonly<Record<RedlockErrorCode, string>> = {
  * An outcome of locking that is not a programmer's mistake. The message ends with what to do and
  * where to read more.
  * `instanceof` works across the ESM and the CJS copy of the package: it compares the `code`.
- * A class of your own extends one of those below, which say what to do.
+ * For an error class of your own, extend one of those below, which say what to do.
  */
 export abstract class RedlockError extends Error {
   /** The code that all instances have. */
@@ -64,7 +64,7 @@ export abstract class RedlockError extends Error {
   /** What was to be locked, sorted. */
   readonly resources: readonly string[];
   /**
-   * What each node said in the deciding round, also where that was of the calls before it in this
+   * What each node said in the deciding round, which may be that of an earlier call of this
    * process; empty where no node was asked.
    */
   readonly votes: readonly NodeVote[];
@@ -80,7 +80,7 @@ export abstract class RedlockError extends Error {
 
   /**
    * Recognises an error of either copy of the package: {@link RedlockError} by a brand, a class
-   * with a `code` of its own by that, and any other subclass by its prototype.
+   * with a `code` of its own by that code, and any other subclass by its prototype.
    */
   static override [Symbol.hasInstance](value: unknown): boolean {
     if (this !== RedlockError) return hasInstance(this, value);
@@ -88,7 +88,7 @@ export abstract class RedlockError extends Error {
   }
 }
 
-/** Others hold a resource, or calls of this process were before it, and `wait` was spent. */
+/** Others hold a resource, or other calls of this process were first, and `wait` was spent. */
 export class LockTakenError extends RedlockError {
   static override readonly code = 'LOCK_TAKEN';
   readonly code = LockTakenError.code;
@@ -96,8 +96,8 @@ export class LockTakenError extends RedlockError {
   /** When a quorum of nodes may be free again, in ms; null where no node said. Not a promise. */
   readonly retryAfter: Milliseconds | null;
   /**
-   * Those of `resources` that were found taken, sorted: one at most for each node, so others may be
-   * too; or those that calls of this process were before it for. Empty where nobody said.
+   * Those of `resources` that were found taken, sorted. Each node names at most one, so others may
+   * be taken too. Or those that other calls of this process were first for. Empty when unknown.
    */
   readonly taken: readonly string[];
 
@@ -121,7 +121,7 @@ export class NoQuorumError extends RedlockError {
   readonly code = NoQuorumError.code;
   override readonly name = 'NoQuorumError';
   /**
-   * When a quorum of nodes may vote again, in ms, where it is quarantine that keeps them from it;
+   * When a quorum of nodes may vote again, in ms, if it is quarantine that keeps them from voting;
    * else null. Not a promise.
    */
   readonly retryAfter: Milliseconds | null;
@@ -144,15 +144,15 @@ export class LockExpiredError extends RedlockError {
 }
 
 /**
- * The lock was held and is no longer; from `assertHeld({ atLeast })`, or `extend` after `maxHold`,
- * it still is, for less time than was asked.
+ * The lock was held and is no longer. When `assertHeld({ atLeast })` throws this, or `extend` after
+ * `maxHold`, the lock may still be held, but for less time than was asked.
  */
 export class LockLostError extends RedlockError {
   static override readonly code = 'LOCK_LOST';
   readonly code = LockLostError.code;
   override readonly name = 'LockLostError';
   readonly reason: LossReason;
-  /** What the body returned when it finished all the same; undefined where it did not. */
+  /** What the body returned, if it finished all the same; else undefined. */
   readonly result: unknown;
 
   /** As {@link RedlockError}, and with why it was lost and what its body returned. */

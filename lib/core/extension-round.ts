@@ -14,7 +14,7 @@ export class ExtensionRound {
     this.#quorum = quorum;
   }
 
-  /** Calls back once: when a quorum was renewed; else when no answer is owed or wanted any more. */
+  /** Calls back once: when a quorum has extended, or no answer is owed or wanted any more. */
   onSettled(listener: (isRenewed: boolean) => void): void {
     this.#listeners.push(listener);
   }

@@ -9,7 +9,7 @@ import type { Milliseconds } from './units.js';
  */
 export class Waiter {
   readonly resources: readonly string[];
-  /** For which ttl the lock may be handed over to it; null where it wants keys of its own. */
+  /** The ttl for which the lock may be handed over to it; null when it wants keys of its own. */
   readonly handOverTtl: Milliseconds | null;
   readonly #environment: Environment;
   #interruption: { readonly reason: unknown } | null = null;
@@ -37,7 +37,7 @@ export class Waiter {
   /** How many of its queues, in their order, it was found to head. */
   headed = 0;
 
-  /** Whether it was woken and has not gone on since: to be woken once more changes nothing. */
+  /** Whether it was woken and has not gone on since: waking it again changes nothing. */
   isWoken = false;
 
   /** The lock, where the call before it in this process has handed it over. */
@@ -53,9 +53,9 @@ export class Waiter {
 
   /**
    * Resolves after `delay` ms, or sooner when woken; at once when woken since the last pause.
-   * Says whether it was woken: then it goes on even if interrupted since, for it may have been
-   * woken in place of others.
-   * @throws the reason of whoever interrupted.
+   * Resolves to whether it was woken: then it goes on even if interrupted since, because it may
+   * have been woken in place of others.
+   * @throws the reason of the interruption.
    */
   async pause(delay: Milliseconds): Promise<boolean> {
     this.throwIfInterrupted();
@@ -97,7 +97,7 @@ export class Waiter {
     return this.#interruption !== null;
   }
 
-  /** @throws the reason of whoever interrupted. */
+  /** @throws the reason of the interruption. */
   throwIfInterrupted(): void {
     if (this.#interruption !== null) throw this.#interruption.reason;
   }

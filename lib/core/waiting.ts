@@ -1,9 +1,9 @@
 // Who waits for what in this process, and whose turn it is. PROTOCOL.md section 10.
 //
-// One FIFO queue per resource, headed by the call that holds the lock or tries to get it: the
-// callers of one process never vote each other down. A lock that is released goes to the next
-// call of this process in the same breath, some times in a row; then other processes are told,
-// and if any listens it goes first.
+// One FIFO queue per resource, headed by the call that holds the lock or tries to get it, so that
+// calls of one process never vote each other down. A released lock goes straight to the next call
+// of this process, but only so many times in a row; then other processes are told, and if any
+// listens it goes first.
 import { Line, placesBehind } from './line.js';
 import { TransientMap } from './transient-map.js';
 import { WakeUps } from './wake-ups.js';
@@ -13,27 +13,27 @@ import type { Place } from './line.js';
 import type { Milliseconds } from './units.js';
 import type { Waiter } from './waiter.js';
 
-/** How often in a row a lock goes from call to call of one process before others go first. */
+/** How often in a row a lock passes between calls of one process before others go first. */
 const HAND_OVERS_MAX = 16;
 
 /**
- * How long after its first acquisition it is handed over still. Where calls hold it for long, 16 of
- * them would take more time than those of other processes wait; to tell these costs little beside.
+ * For how long after its first acquisition a lock is still handed over. If calls hold it for long,
+ * 16 of them would take longer than other processes wait, and telling those costs little beside.
  */
 const HAND_OVERS_TIME: Milliseconds = 50;
 
 /**
- * How long other processes go first once they were told: they hear of it, draw their delays and
- * ask the nodes. Whoever finds the resource still free then may have it.
+ * How long other processes go first once they were told: time to hear of it, draw their delays and
+ * ask the nodes. After that, whoever finds the resource still free may have it.
  */
 const YIELD: Milliseconds = 5;
 
-/** The same once they were {@link Line.arePassedOver}: time for who is 90 ms away, or is busy. */
+/** The same once they {@link Line.arePassedOver}: time for a process 90 ms away, or a busy one. */
 const LONG_YIELD: Milliseconds = 100;
 
 /**
- * How many calls may rest before each rests for longer. All together then make some 4,000 attempts
- * a second by themselves: more would take the core of their process from those who hold locks.
+ * How many calls may rest before each rests for longer. Unwoken, that many make some 4,000 attempts
+ * a second together: more would take the core of their process from those who hold locks.
  */
 const RESTING_MAX = 200;
 
@@ -55,7 +55,7 @@ export class WaitingRoom {
 
   /**
    * Queues on all resources in one step, so that two calls can never wait for each other. `held` is
-   * what its caller holds already: it goes before those that wait for that, for they wait for it.
+   * what the caller already holds: the waiter goes before all that wait for that, and so for it.
    */
   enter(waiter: Waiter, held: readonly string[]): void {
     const behind = held.length === 0 ? null : this.#placesBehind(held);
@@ -65,19 +65,19 @@ export class WaitingRoom {
     });
   }
 
-  /** Whether the waiter may try: nobody of this process is before it, and no other goes first. */
+  /** Whether the waiter may try: no call is ahead of it, and no other process goes first. */
   isTurn(waiter: Waiter): boolean {
     return waiter.places.every(({ line }) => line.head === waiter && line.yields === null);
   }
 
-  /** Whether those before it, if any, hold locks already: none of them would be passed over. */
+  /** Whether all calls ahead of it already hold locks, so that none of them is passed over. */
   isNext(waiter: Waiter): boolean {
     return waiter.places.every((place) => place.line.firstWaiting === place);
   }
 
   /**
-   * Listens for releases by other processes. Says whether none goes unheard: else the waiter is
-   * woken as soon as that is so. One that loses a connection later is left to its poll.
+   * Listens for releases by other processes. Returns whether none goes unheard; if one may, the
+   * waiter is woken as soon as that is over. If a connection is lost later, only its poll is left.
    */
   listen(waiter: Waiter): boolean {
     let isLive = true;
@@ -91,7 +91,7 @@ export class WaitingRoom {
   }
 
   /**
-   * The waiter tries now: only what is heard from now on is worth another attempt. Says whether
+   * The waiter tries now: only what is heard from now on is worth another attempt. Returns whether
    * other calls of this process queue behind it, so that it may hand its lock over.
    */
   startAttempt(waiter: Waiter): boolean {
@@ -105,9 +105,9 @@ export class WaitingRoom {
   }
 
   /**
-   * Rests between two attempts for `delay` ms, longer in a crowd, but for `patience` at most, or
-   * until woken. Says whether it was woken.
-   * @throws the reason of whoever interrupted.
+   * Rests between two attempts until woken, or for `delay` ms: longer in a crowd, but for at most
+   * `patience` ms. Resolves to whether it was woken.
+   * @throws the reason of the interruption.
    */
   async rest(waiter: Waiter, delay: Milliseconds, patience: Milliseconds): Promise<boolean> {
     this.#resting += 1;
@@ -119,13 +119,13 @@ export class WaitingRoom {
     }
   }
 
-  /** The delay before the attempt after a wake-up: the longest that one of its queues draws. */
+  /** The delay between a wake-up and the attempt: the longest that any of its queues draws. */
   raceDelay(waiter: Waiter): Milliseconds {
     const { environment } = this.#ensemble;
     return Math.max(...waiter.places.map(({ line }) => line.raceDelay(environment)));
   }
 
-  /** The waiter has its lock from now on. It stays at the head of its queues until that ends. */
+  /** The waiter has its lock from now on, and stays at the head of its queues until that ends. */
   hold(waiter: Waiter): void {
     const now = this.#ensemble.environment.now();
     waiter.isHolding = true;
@@ -137,23 +137,23 @@ export class WaitingRoom {
     }
   }
 
-  /** Leaves all queues, its lock lost or its call given up, and wakes those whose turn it is. */
+  /** Leaves all queues (lock lost or call given up) and wakes those whose turn it is. */
   leave(waiter: Waiter): void {
     this.#wakeHeads(this.#remove(waiter));
   }
 
   /**
-   * Leaves all queues because its lock is being released. Gives the calls of this process that go
-   * next on all its resources, in the same breath; none where others are to be told.
+   * Leaves all queues because its lock is being released. Returns the calls of this process that
+   * go next, at once and on all its resources; none when other processes are to be told.
    */
   handOn(waiter: Waiter): readonly Waiter[] {
     for (const { line } of waiter.places) line.isReleasing = true;
-    // A lost lock has left them before: whoever came after it has tried in vain, and listens.
+    // A lost lock has left its queues before: the call after it has tried in vain, and listens.
     const headed = this.#remove(waiter);
     const heads = headed.length === waiter.places.length ? this.#nextOf(headed) : [];
     const isHandedOn = heads.length > 0;
     for (const { line } of waiter.places) {
-      // Who wants more than was freed tries before those who are told of it: that counts as well.
+      // A head that wants more than was freed tries ahead of others who are told: that counts too.
       const isLeftToOthers = !isHandedOn && this.#isOthersTurn(line);
       if (isLeftToOthers) line.yields = 'telling';
       line.handOvers = isLeftToOthers ? 0 : line.handOvers + 1;
@@ -168,7 +168,7 @@ export class WaitingRoom {
     this.#endYield(resources, 'telling');
   }
 
-  /** Makes everyone give up, each for a reason that names what it waited for. */
+  /** Makes all who wait give up, each for a reason that names what it waited for. */
   interruptAll(reasonFor: (resources: readonly string[]) => unknown): void {
     for (const waiter of this.#waiting()) waiter.interrupt(reasonFor(waiter.resources));
   }
@@ -182,13 +182,13 @@ export class WaitingRoom {
     return new Set(waiters.filter(({ isHolding }) => !isHolding));
   }
 
-  // One timer for all, so that a call that waits for all of them is woken once. A line that others
-  // were told of anew has a later one.
+  // One timer for all lines, so that a call that waits for all of them is woken once. A line whose
+  // next release others are told of gets a later timer.
   #yield(resources: readonly string[]): void {
     const { environment } = this.#ensemble;
     const now = environment.now();
     const lines = resources.map((resource) => this.#lines.get(resource) ?? this.#addLine(resource));
-    // Of each, for each counts by itself.
+    // Every line is asked, because each keeps its own count.
     const passedOver = lines.filter((line) => line.arePassedOver(now));
     const delay = passedOver.length > 0 ? LONG_YIELD : YIELD;
     const end = (): void => this.#endYield(resources, timer);
@@ -219,7 +219,7 @@ export class WaitingRoom {
     });
   }
 
-  // Gives the queues that it headed.
+  // Returns the queues that it headed.
   #remove(waiter: Waiter): Line[] {
     const headed: Line[] = [];
     if (waiter.hasLeft) return headed;
@@ -233,7 +233,7 @@ export class WaitingRoom {
     return headed;
   }
 
-  // Subscriptions end with the last call that waits, the rest with the last that has a place.
+  // A subscription ends with the last call that waits, the line with the last that has a place.
   #tidy(line: Line): void {
     if (line.wakeUps !== null && line.firstWaiting === null) {
       line.wakeUps.stop();
@@ -243,16 +243,16 @@ export class WaitingRoom {
     if (!isInUse) this.#lines.delete(line.resource);
   }
 
-  // Who is woken already is not looked after: a release is told for each resource, and to look at
-  // all queues of a call each time would take a second where it wants a thousand.
+  // A call that is already woken is skipped: a release is told for each resource, and looking at
+  // all queues of a call each time would take a second when it wants a thousand.
   #wakeHeads(lines: readonly Line[]): void {
     for (const head of headsOf(lines)) {
       if (!head.isWoken && this.#isFirst(head)) head.wake();
     }
   }
 
-  // The heads of the lines, if all will try as soon as they are woken, and it is not others' turn.
-  // One that wants more may not get that: then nobody would have been told.
+  // The heads of the lines, if it is not others' turn and all will try as soon as they are woken.
+  // A head that wants more than these lines may not get it: then nobody would have been told.
   #nextOf(lines: readonly Line[]): readonly Waiter[] {
     const mayGo = (line: Line): boolean => line.head !== null && !this.#isOthersTurn(line);
     if (!lines.every(mayGo)) return [];
@@ -268,7 +268,7 @@ export class WaitingRoom {
     return this.#ensemble.environment.now() - acquiredAt > HAND_OVERS_TIME;
   }
 
-  // Goes on from the queue that stopped it the last time: who heads one does so until it leaves.
+  // Goes on from the queue that stopped it last time: a call heads a queue until it leaves.
   #isFirst(waiter: Waiter): boolean {
     const { places } = waiter;
     while (places[waiter.headed]?.line.head === waiter) waiter.headed += 1;

@@ -1,9 +1,9 @@
 // Hears of the releases of one resource, on all nodes. A quorum of nodes must have told of one
-// before it is worth another attempt: after the first of them the others still refuse it.
+// before another attempt is worthwhile: when only the first has, the others still refuse it.
 // PROTOCOL.md section 10.
 import type { Ensemble } from './ensemble.js';
 
-/** Is called when enough nodes are heard, and when enough of them told of a release. */
+/** Is called when enough nodes can be heard, and when enough of them have told of a release. */
 export interface WakeUpListener {
   /** From now on no release goes unheard. */
   onLive(): void;
@@ -15,7 +15,7 @@ export interface WakeUpListener {
 export class WakeUps {
   readonly #quorum: number;
   readonly #isLive: boolean[];
-  /** Which nodes told of a release since the last attempt: one node's voice counts once. */
+  /** Which nodes have told of a release since the last attempt: each counts once. */
   readonly #hasTold: boolean[];
   readonly #stops: readonly (() => void)[];
 
@@ -46,12 +46,12 @@ export class WakeUps {
     return this.#isEnough(this.#isLive);
   }
 
-  /** Begins to count anew: an attempt starts, and what was heard before says nothing of it. */
+  /** Begins to count anew: an attempt starts, and what was heard before says nothing about it. */
   forget(): void {
     this.#hasTold.fill(false);
   }
 
-  /** Listens no longer. */
+  /** Stops listening. */
   stop(): void {
     for (const stop of this.#stops) stop();
   }
