@@ -10,9 +10,9 @@ import type { Milliseconds } from './units.js';
 
 /** The lock that an {@link Extender} extends. */
 export interface Extendable {
-  /** Whether it is held and may be extended still. */
+  /** Whether it is held and may still be extended. */
   isExtendable(): boolean;
-  /** The request that gives its keys `ttl` anew. */
+  /** The request that gives its keys a new `ttl`. */
   extensionRequest(ttl: Milliseconds): OwnerRequest;
   /** Takes a node's answer into account; false where it came too late to count for anything. */
   onExtensionAnswer(node: number, answer: ExtendAnswer, terms: RoundTerms): boolean;
@@ -23,7 +23,7 @@ export interface Extendable {
 export class Extender {
   readonly #ensemble: Ensemble;
   readonly #lock: Extendable;
-  /** Until when each node is not asked again: an extension of this lock is outstanding there. */
+  /** For each node, until when it is not asked again: an extension of this lock is outstanding. */
   readonly #outstandingUntil: Milliseconds[];
   /** What each node said when it was asked last; null where it has not answered yet. */
   readonly #answers: (ExtendAnswer | null)[];
@@ -37,8 +37,8 @@ export class Extender {
   }
 
   /**
-   * Asks every node that owes no answer, if there is one. Calls back once: when a quorum was
-   * renewed; else when all that were asked have answered, or the lock has ended.
+   * Asks every node that owes no answer, if there is one. Calls back once: with true when a quorum
+   * has extended, with false when all that were asked have answered or the lock has ended.
    */
   startRound(ttl: Milliseconds, onSettled: (isRenewed: boolean) => void): void {
     const askable = this.#askable();
@@ -53,7 +53,7 @@ export class Extender {
     this.#openRounds.add(round);
     round.onSettled((isRenewed) => {
       this.#openRounds.delete(round);
-      // A round that the lock's end broke off says nothing of the nodes.
+      // A round that the lock's end broke off says nothing about the nodes.
       if (isRenewed || this.#lock.isExtendable()) {
         const duration = environment.now() - terms.startedAt;
         observer.roundDecided('extend', request.resources, duration, isRenewed);
@@ -73,8 +73,8 @@ export class Extender {
   }
 
   /**
-   * Extends by a round that can reach a quorum: where too many nodes owe an answer to an earlier
-   * one, after that. Resolves, after at most one node timeout, to whether a quorum was renewed.
+   * Extends in a round that can reach a quorum: if too many nodes owe an answer to an earlier
+   * round, after that one. Resolves, after at most one node timeout, to whether a quorum extended.
    */
   extend(ttl: Milliseconds): Promise<boolean> {
     const { environment, options, quorum } = this.#ensemble;
@@ -103,7 +103,7 @@ export class Extender {
     });
   }
 
-  /** Lets nobody wait any longer: the lock has ended. */
+  /** Ends all waiting for rounds: the lock has ended. */
   stop(): void {
     for (const round of [...this.#openRounds]) round.settle(false);
   }
@@ -123,7 +123,7 @@ export class Extender {
 
   #onAnswer(node: number, answer: ExtendAnswer, round: ExtensionRound): void {
     this.#outstandingUntil[node] = -Infinity;
-    // First: it may end the lock, and the error of that names what each node said.
+    // First: the answer may end the lock, and the error for that names what each node said.
     this.#answers[node] = answer;
     const counts = this.#lock.onExtensionAnswer(node, answer, round.terms);
     if (counts) round.answered(node, answer);

@@ -11,22 +11,22 @@ const MICROSECONDS = 1_000;
 type StaleAnswer = Extract<AcquireAnswer, { vote: 'stale' }>;
 
 /**
- * How soon a long round is forgotten: by this share of what it took longer, with each round. Later,
- * and others find their tokens stale; sooner, and who is far away over an uneven way proposes too
- * low. docs/FENCING-COSTS.md.
+ * How fast a long round is forgotten: each later one takes back this share of what it took longer.
+ * If slower, others find their tokens stale; if faster, a client that is far away over an uneven
+ * network proposes too low. docs/FENCING-COSTS.md.
  */
 export const FORGETTING = 1 / 8;
 
 /**
- * A proposal whose remainder by this is the highest stands for a whole block of tokens, of which it
- * is the last; any other stands for itself. The nodes accept a block as one: PROTOCOL.md section 8.
- * It has one for each of those who hand a lock over to each other, and a few more.
+ * How many tokens a block has. A proposal with the highest remainder by this is the last of a block
+ * and stands for all of it; any other stands for itself. The nodes accept a block as one:
+ * PROTOCOL.md section 8. There is a token for each call in a row of hand-overs, and a few more.
  */
 export const TOKENS_PER_BLOCK = 32;
 
 /**
- * The lowest of the tokens that the proposal of a request stands for: what a {@link LockNode} holds
- * against those that it has accepted. It records the proposal itself, which is the highest.
+ * The lowest of the tokens that the proposal of a request stands for: a {@link LockNode} compares
+ * this one with those that it has accepted. It records the proposal itself, which is the highest.
  * Source: PROTOCOL.md section 8.
  */
 export function lowestTokenOf(proposal: Microseconds): Microseconds {
@@ -54,7 +54,7 @@ export class TokenSource {
   readonly #heard: Microseconds[] = [];
   /** The median of the offsets; null until it is wanted again. */
   #offset: Microseconds | null = null;
-  /** How much later than now a proposal of now arrives at a quorum of the nodes. */
+  /** How long a proposal made now takes to arrive at a quorum of the nodes. */
   #lead: Microseconds = 0;
   #previous: Microseconds = 0;
 
@@ -66,11 +66,11 @@ export class TokenSource {
   }
 
   /**
-   * The next proposal: the nodes' time, as far as known, when it arrives there; above this
-   * source's earlier proposals and above `low`, the highest bound that a node has refused a
-   * proposal with. Aimed at the time when it is sent, clients far away would find that those near
-   * have had higher tokens meanwhile, every time. With `isBlock` it stands for a block, unless a
-   * node has refused one before: there may be no room for it in that node's window.
+   * The next proposal: the nodes' time, as far as known, when it will arrive there; above this
+   * source's earlier proposals and above `low`, the highest bound with which a node has refused a
+   * proposal. If it aimed at the time of sending, clients far away would find every time that
+   * nearer ones have had higher tokens meanwhile. With `isBlock` it stands for a block, unless a
+   * node has refused a proposal before: a block may not fit into that node's window.
    */
   propose(low: Microseconds, isBlock: boolean): Microseconds {
     this.#offset ??= this.#medianOffset();
@@ -89,10 +89,10 @@ export class TokenSource {
   }
 
   /**
-   * Which of the bounds that nodes have refused a proposal with the next one has to be above. One
-   * that a node's clock sets has moved on before the next arrives: proposals are aimed at the
-   * clocks anyway. One that is out of reach is not followed either, where a minority has such: what
-   * suits a node far ahead would never suit the others.
+   * Of the bounds with which nodes have refused a proposal, those that the next one must be above.
+   * A bound set by a node's clock is left out: it will have moved on before the next proposal
+   * arrives, and proposals are aimed at the clocks anyway. A bound out of reach is left out too, if
+   * only a minority has such bounds: what suits a node far ahead would never suit the others.
    */
   boundsOf(refusals: readonly StaleAnswer[]): Microseconds[] {
     const known = refusals.filter(({ low, nodeTime }) => low > nodeTime - this.#clockSkewMax);
@@ -102,8 +102,8 @@ export class TokenSource {
   }
 
   /**
-   * Takes note of how long a round took that a quorum of nodes decided. An offset is too small by
-   * the way of the answer: with the whole round added, a proposal is aimed at its arrival.
+   * Takes note of how long a round took that a quorum of nodes decided. A clock offset is too small
+   * by the answer's time on the way: adding the whole round aims a proposal at its arrival.
    */
   roundTook(duration: Milliseconds): void {
     const lead = Math.min(duration * MICROSECONDS, this.#clockSkewMax / 2);
@@ -120,8 +120,8 @@ export class TokenSource {
   }
 
   /**
-   * Forgets earlier proposals after a node called one too far ahead: the own clock was ahead and
-   * has been corrected, or was set forward while that of the nodes stands still, as fake timers may
+   * Forgets earlier proposals after a node called one too far ahead: our own clock was ahead and
+   * has been corrected, or was set forward while the nodes' clock stands still, as fake timers may
    * do. Tokens stay distinct: the nodes accept none twice.
    */
   forget(): void {
@@ -129,11 +129,11 @@ export class TokenSource {
     this.#heard.length = 0;
   }
 
-  /** Each node's clock minus the own wall clock, in ms, as last heard; null before that. */
+  /** Each node's clock minus our own wall clock, in ms, as last heard; null before that. */
   offsets(): readonly (Milliseconds | null)[] {
     return this.#nodes.map((node, index) => {
       const offset = this.#offsets[index] ?? null;
-      // Heard when it was connected, where no lock was asked for yet.
+      // Before the first lock is asked for: as heard when the node was connected.
       return offset === null ? node.status().clockOffset : offset / MICROSECONDS;
     });
   }

@@ -21,7 +21,7 @@ export interface ResourceState {
   readonly resource: string;
   /**
    * `held`: one owner has it on a quorum of nodes. `free`: a quorum of nodes has no owner for it.
-   * `unknown`: neither, for contenders are splitting the vote or too few nodes answered.
+   * `unknown`: neither, because contenders are splitting the vote or too few nodes answered.
    */
   readonly state: 'free' | 'held' | 'unknown';
   readonly ownerId: string | null;
@@ -83,7 +83,7 @@ function describeNode(
   return { node, state, ownerId, remaining: Math.max(0, remaining), message: refusal || fault };
 }
 
-// A node accepts tokens within S of its clock. Empty where one may suit it and most of the others.
+// A node accepts tokens within S of its clock. Empty if one may suit it and most other nodes.
 function clockFault(
   { fencing, clockSkewMax }: World,
   clock: Milliseconds | null,
@@ -96,7 +96,7 @@ function clockFault(
   return `its clock is ${distance}: no fencing token suits all of them`;
 }
 
-// The owner that a quorum of nodes names, and for how long that many of them will.
+// The owner that a quorum of nodes names, and for how long a quorum will name it.
 function ownerOf(
   nodes: readonly NodeResourceState[],
   quorum: number,

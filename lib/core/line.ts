@@ -4,16 +4,16 @@ import type { Milliseconds } from './units.js';
 import type { WakeUps } from './wake-ups.js';
 import type { Waiter } from './waiter.js';
 
-/** By how much the process that lost the most races goes before the others that were woken. */
+/** The head start of the process that lost the most races over the others that were woken. */
 const HEAD_START: Milliseconds = 1;
 
-/** Longest random delay of the others beyond that, for each process that was woken. */
+/** The longest random delay of the others beyond that, for each process that was woken. */
 const RACE_DELAY: Milliseconds = 2;
 
 /** More processes than this do not make the delays longer. */
 const RACERS_MAX = 8;
 
-/** How long others are told in vain before they get more time, which costs a sixth of all time. */
+/** How long others are told in vain before they get more time, which takes a sixth of all time. */
 const PASSED_OVER_MAX: Milliseconds = 500;
 
 /** One call's place in the queue of one resource. */
@@ -33,30 +33,30 @@ export class Place {
 
 /**
  * The queue of one resource in this process, and what it knows of other processes. In the order of
- * arrival, but for those whose callers hold what others wait for. Its places are linked: of an
- * array of 100,000, each that is left in the middle would move all behind it.
+ * arrival, except for calls whose callers hold what others wait for. Its places are linked: in an
+ * array of 100,000, leaving a place in the middle would move all behind it.
  */
 export class Line {
   readonly resource: string;
   #first: Place | null = null;
   #last: Place | null = null;
   wakeUps: WakeUps | null = null;
-  /** How often in a row it went from call to call of this process. */
+  /** How often in a row the lock passed between calls of this process. */
   handOvers = 0;
-  /** When this process had got what it has handed over since. */
+  /** When this process got the lock that it has handed over since. */
   acquiredAt: Milliseconds = 0;
   /**
-   * Whether other processes go first: while they are being told ('telling'), and for a while after
-   * that, until this timer is over; null where they do not.
+   * Whether other processes go first: 'telling' while they are being told, then the timer until
+   * whose end they go first; null when they do not.
    */
   yields: TimerHandle = null;
-  /** Since when others were told and have not had it; null where they have. */
+  /** Since when others have been told without getting the lock; null when they got it. */
   passedOverSince: Milliseconds | null = null;
   /** Whether a release is under way. A call that comes meanwhile follows it as if it had waited. */
   isReleasing = false;
   /** How many processes the last wake-up woke, the one that released not counted. */
   racers = 0;
-  /** The last attempt of this process, where too few nodes could vote; null where enough did. */
+  /** The last attempt of this process, if too few nodes could vote; null if enough did. */
   outage: FailedAttempt | null = null;
   /** Races after wake-ups since this process last had the lock. */
   races = 0;
@@ -83,8 +83,8 @@ export class Line {
   }
 
   /**
-   * Others are told of a release; says whether they were in vain for half a second before, so that
-   * they should get more time, and counts anew then. Each time they came later than this process.
+   * Others are told of a release. Returns whether they have been told in vain for half a second,
+   * each time later than this process, so that they should get more time; then it counts anew.
    */
   arePassedOver(now: Milliseconds): boolean {
     this.passedOverSince ??= now;
@@ -98,7 +98,7 @@ export class Line {
     for (let place = this.#first; place !== null; place = place.next) yield place.waiter;
   }
 
-  /** Gives `waiter` a place before another one, or the last. */
+  /** Gives `waiter` a place before another one, or the last place. */
   add(waiter: Waiter, before: Place | null): Place {
     const place = new Place(this, waiter);
     const previous = before === null ? this.#last : before.previous;
@@ -109,9 +109,9 @@ export class Line {
   }
 
   /**
-   * The delay before the attempt after a wake-up: Redis tells its subscribers in a fixed order, and
-   * the first would win every time. Who has lost as many races as there are others has seen each
-   * of them win, and goes at once. The others draw, up to half as much after each race they lost.
+   * The delay between a wake-up and the attempt: Redis tells its subscribers in a fixed order, and
+   * the first would win every time. A process that has lost as many races as it has rivals has seen
+   * each of them win, and goes at once. The others draw a delay, half as long after each lost race.
    */
   raceDelay(environment: Environment): Milliseconds {
     const { racers, races } = this;
@@ -122,7 +122,7 @@ export class Line {
     return HEAD_START + longest * environment.random();
   }
 
-  /** Ends a place. It lets go of its neighbours: as an old object it would keep them in memory. */
+  /** Ends a place, and unlinks it: as an old object it would keep its neighbours in memory. */
   remove(place: Place): void {
     this.#link(place.previous, place.next);
     place.previous = place.next = null;
@@ -137,8 +137,8 @@ export class Line {
 }
 
 /**
- * The queues in which somebody waits for what is held in these, or behind somebody who does, each
- * with the first such place. All from there on wait for it.
+ * The queues in which a call waits for what is held in these, or waits behind a call that does,
+ * each with the first such place. All calls from that place on wait for what is held.
  */
 export function placesBehind(held: readonly Line[]): ReadonlyMap<Line, Place> {
   const firsts = new Map<Line, Place>();
@@ -152,7 +152,7 @@ export function placesBehind(held: readonly Line[]): ReadonlyMap<Line, Place> {
     }
   };
   for (const line of held) addFrom(line.firstWaiting);
-  // Grows meanwhile.
+  // The array grows meanwhile.
   for (const { waiter } of behind) waiter.places.forEach(addFrom);
   for (const place of behind) place.isBehind = false;
   return firsts;

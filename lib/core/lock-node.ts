@@ -20,9 +20,9 @@ export interface World {
   readonly fencing: boolean;
   /** S: how far the clocks of nodes may differ, and step back; whole ms. */
   readonly clockSkewMax: Milliseconds;
-  /** R: how long a node remembers the highest token of a resource at least; whole ms. */
+  /** R: for how long, at least, a node remembers the highest token of a resource; whole ms. */
   readonly fenceRetention: Milliseconds;
-  /** M: how long a restarted node's votes do not count; whole ms; 0 turns quarantine off. */
+  /** M: for how long a restarted node's votes do not count; whole ms; 0 turns quarantine off. */
   readonly quarantine: Milliseconds;
 }
 
@@ -35,7 +35,7 @@ export interface OwnerRequest {
   readonly ownerId: string;
   /**
    * The fencing token P that this owner proposed, or the last of a block of them: from
-   * {@link lowestTokenOf} on, all are accepted or none. 0 where `world.fencing` is off.
+   * {@link lowestTokenOf} up to it, all are accepted or none. 0 where `world.fencing` is off.
    */
   readonly token: Microseconds;
   /** Lifetime given to the keys (for a release: the longest they were given), whole ms. */
@@ -45,12 +45,12 @@ export interface OwnerRequest {
 /**
  * What one node says to one request for a lock.
  * - `granted`: stored, and the vote counts.
- * - `taken`: another owner holds one of the resources; `remaining` ms of its ttl, -1 if unknown,
- *   and `nth` is its place among them, from 0. Those after it were not looked at.
+ * - `taken`: another owner holds one of the resources, for `remaining` ms of its ttl (-1: unknown).
+ *   `nth` is its place among the resources, from 0. Those after it were not looked at.
  * - `stale`: the token, or the lowest of its block, is not above `low`, the highest that was ever
  *   accepted (`isAhead`: it is not within the node's clock window).
  * - `quarantined`: stored, but the node restarted too recently for its vote to count.
- * - `failed`: an error, or nobody knows; `mayHold` when the keys may be stored all the same.
+ * - `failed`: an error, or an unknown outcome; `mayHold` when the keys may be stored all the same.
  *
  * `nodeTime` is when the node decided, by its clock, or up to 0.1 ms later.
  */
@@ -71,7 +71,7 @@ export type Vote = AcquireAnswer['vote'];
 
 /**
  * What one node says to an extension.
- * - `granted`: every key was still this owner's, lives at least `ttl` from now, and counts.
+ * - `granted`: every key was still this owner's and lives at least `ttl` from now; the vote counts.
  * - `quarantined`: the same, but the node's votes do not count for `remaining` ms.
  * - `revoked`: a key was missing (and was created again where nobody holds it), or is another's.
  */
@@ -84,29 +84,29 @@ export type ExtendAnswer =
 /** A release, and whether it tells those who listen. */
 export interface ReleaseRequest extends OwnerRequest {
   /**
-   * Whether processes that listen for the resources are told, where keys were deleted. Not when
-   * a call of the same process goes next: they would try in vain.
+   * Whether processes that listen for the resources are told when keys were deleted. False when
+   * a call of the same process goes next: the listeners would try in vain.
    */
   readonly wakes: boolean;
 }
 
 /**
  * What one node says to a release: `done` also where there was nothing to delete. `listeners`:
- * how many other processes were told, at most, for one of the resources.
+ * the largest number of other processes that were told for one of the resources.
  */
 export type ReleaseAnswer = { readonly vote: 'done'; readonly listeners: number } | FailedAnswer;
 
 /** Is told of the releases of one resource on one node. */
 export interface WakeListener {
-  /** From now on every release is heard, or none may be. Called when that changes. */
+  /** Whether every release is heard from now on; else some may be missed. Called on each change. */
   onLive(isLive: boolean): void;
   /** A release was told to `listeners` processes, the one that released not counted. */
   onWake(listeners: number): void;
 }
 
 /**
- * Who holds a resource on one node; `ownerId` is null where nobody does. `refusal` is why it would
- * not be locked now, as by a server without memory; empty where it would, or nobody knows.
+ * Who holds a resource on one node; `ownerId` is null where nobody does. `refusal` is why the node
+ * would not lock it now, such as want of memory; empty where it would, or nobody knows.
  */
 export type InspectAnswer =
   | {
@@ -117,7 +117,7 @@ export type InspectAnswer =
     }
   | FailedAnswer;
 
-/** An operation that did not work, or of which nobody knows whether it did. */
+/** An operation that did not work, or whose outcome nobody knows. */
 export interface FailedAnswer {
   readonly vote: 'failed';
   /** True when the operation may have taken effect all the same: its answer was lost or odd. */
@@ -128,14 +128,14 @@ export interface FailedAnswer {
   readonly message: string;
 }
 
-/** How a node is, for `status()` and for people. */
+/** The state of a node, for `status()` and for people. */
 export interface NodeStatus {
   readonly name: string;
   /** `suspended`: connected but silent for too long. `refused`: unfit, see `findings`. */
   readonly state: 'up' | 'connecting' | 'down' | 'suspended' | 'refused';
   /** For how long, in ms, the node's votes will not count yet, as last heard; 0 when they do. */
   readonly quarantineRemaining: Milliseconds;
-  /** Node clock minus own wall clock in ms, as last heard; null before the first answer. */
+  /** Node clock minus our own wall clock in ms, as last heard; null before the first answer. */
   readonly clockOffset: Milliseconds | null;
   /** What is wrong with it, one sentence each: its configuration, or that it refuses locks. */
   readonly findings: readonly string[];
@@ -147,18 +147,19 @@ export interface LockNode {
   readonly name: string;
   /**
    * Stores all resources for `ttl` ms or none, in one step with its vote; `granted` again to the
-   * owner that has them. Calls back at most once, never before it has returned; never throws.
+   * owner that has them already. Calls back at most once, never before it returned; never throws.
    */
   acquire(request: OwnerRequest, onAnswer: (answer: AcquireAnswer) => void): void;
   /**
-   * Gives all keys `ttl` ms from now where less is left of them, and creates those anew that are
-   * missing; changes nothing where one is another owner's. Calls back as {@link acquire} does.
+   * Gives `ttl` ms from now to all keys that have less left, and re-creates those that are missing;
+   * changes nothing where one is another owner's. Calls back as {@link acquire} does.
    */
   extend(request: OwnerRequest, onAnswer: (answer: ExtendAnswer) => void): void;
   /**
-   * Deletes those of the keys that are this owner's. With fencing an acquisition with the same
-   * token that comes later is refused, which undoes one whose answer was lost. One that cannot be
-   * delivered is kept until 1.1 times its ttl has passed. Calls back as {@link acquire} does.
+   * Deletes those of the keys that are this owner's. With fencing, an acquisition with the same
+   * token that arrives later is refused, which undoes one whose answer was lost. A release that
+   * cannot be delivered is kept until 1.1 times its ttl has passed. Calls back as {@link acquire}
+   * does.
    */
   release(request: ReleaseRequest, onAnswer: (answer: ReleaseAnswer) => void): void;
   /**
@@ -166,8 +167,8 @@ export interface LockNode {
    * {@link acquire} does.
    */
   inspect(world: World, resource: string, onAnswer: (answer: InspectAnswer) => void): void;
-  /** Tells `listener` of releases of `resource` until the function that it gives is called. */
+  /** Tells `listener` of releases of `resource` until the returned function is called. */
   listen(world: World, resource: string, listener: WakeListener): () => void;
-  /** How the node is, as last heard; asks nothing, and never throws. */
+  /** The state of the node as last heard; asks nothing, and never throws. */
   status(): NodeStatus;
 }

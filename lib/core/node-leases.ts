@@ -2,7 +2,7 @@ import { leaseUntil, validUntilOf } from './quorum.js';
 import type { Environment } from './environment.js';
 import type { Milliseconds } from './units.js';
 
-/** What a node grants in one round: a lifetime, and when it began at the earliest. */
+/** What a node grants in one round: a lifetime, and the earliest time at which it began. */
 export class RoundTerms {
   /** Monotonic time, read before the first byte was sent. */
   readonly startedAt: Milliseconds;
@@ -48,7 +48,7 @@ export function hasSlept(
  */
 export class NodeLeases {
   readonly #quorum: number;
-  // Of each node: what it granted last, until when, and when that was last taken back.
+  // For each node: what it granted last, until when, and when that was last taken back.
   readonly #terms: (RoundTerms | null)[];
   readonly #until: Milliseconds[];
   readonly #revokedAt: Milliseconds[] = [];
@@ -73,8 +73,8 @@ export class NodeLeases {
 
   /** Counts a node's grant. Leases only grow, in whatever order answers arrive. */
   grant(node: number, terms: RoundTerms): void {
-    // A key that was created again had been missing: whoever found it missing may hold a lease
-    // on it. Only a round that begins after that was known can count it again.
+    // A re-created key had been missing, and whoever found it missing may hold a lease on it. Only
+    // a round that begins after the loss was known can count it again.
     if (terms.startedAt <= (this.#revokedAt[node] ?? -Infinity)) return;
     if (terms.until <= (this.#until[node] ?? Infinity)) return;
     this.#until[node] = terms.until;

@@ -30,15 +30,15 @@ function messageOf(answer: AcquireAnswer | ExtendAnswer): string {
 }
 
 /**
- * Whether a node that gave this answer has certainly nothing to undo: the acquisition was never
- * sent to it, or refused. One that said taken or stale has: the tombstone that a release leaves
- * there stops the same acquisition should it arrive once more, late.
+ * Whether a node that gave this answer certainly has nothing to undo: the acquisition was never
+ * sent to it, or failed there without effect. A node that said taken or stale still gets the undo:
+ * the tombstone that a release leaves there stops the same acquisition if it arrives again, late.
  */
 export function isUntouched(answer: AcquireAnswer | null | undefined): boolean {
   return answer?.vote === 'failed' && !answer.mayHold;
 }
 
-/** Whether a node that gave this answer may have the keys of the one who asked. */
+/** Whether a node that gave this answer may have stored keys for whoever asked. */
 export function mayHoldKeys(answer: AcquireAnswer | ExtendAnswer): boolean {
   switch (answer.vote) {
     case 'granted':

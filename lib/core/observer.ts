@@ -9,13 +9,13 @@ import type { Milliseconds } from './units.js';
  */
 export interface RedlockObserver {
   /**
-   * A lock is held, `waited` ms after the call and after `attempts` attempts: none where a call of
-   * this process handed it over.
+   * A lock is held, `waited` ms after the call and after `attempts` attempts; `attempts` is 0 when
+   * another call of this process handed the lock over.
    */
   acquired(lock: Lock, waited: Milliseconds, attempts: number): void;
   /**
-   * A call for a lock was refused or given up with `error`; `isAborted` where that is the reason of
-   * the caller's signal.
+   * A call for a lock was refused or given up with `error`; `isAborted` when `error` is the reason
+   * of the caller's signal.
    */
   refused(
     resources: readonly string[],
@@ -26,17 +26,17 @@ export interface RedlockObserver {
   ): void;
   /** A quorum of nodes extended the lock. */
   extended(lock: Lock): void;
-  /** The lock's holder released it, and began to `heldFor` ms after its acquisition. */
+  /** The lock's holder released it; the release began `heldFor` ms after the acquisition. */
   released(lock: Lock, heldFor: Milliseconds): void;
   /**
-   * The lock is held no more although nobody released it, noticed `heldFor` ms after its
+   * The lock is no longer held although nobody released it, as was noticed `heldFor` ms after its
    * acquisition. Once for each lock.
    */
   lost(lock: Lock, reason: LossReason, heldFor: Milliseconds): void;
   /**
-   * The nodes were asked once, for an extension those that owe no answer, and `duration` ms after
-   * the first byte it was decided whether a quorum granted what was asked. A round that its caller
-   * broke off, or that one node decided in place of all, is not told of.
+   * The nodes were asked once (for an extension, those that owe no answer), and `duration` ms after
+   * the first byte it was decided whether a quorum granted what was asked. Not called for a round
+   * that its caller broke off, or that one node decided in place of all.
    */
   roundDecided(
     operation: RoundOperation,

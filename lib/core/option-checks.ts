@@ -1,4 +1,4 @@
-// What an option's value may be. Each names the option, its rule and the value.
+// Checks of what an option's value may be. Each error names the option, its rule and the value.
 import { describe } from './resources.js';
 
 /** @throws TypeError */
@@ -7,14 +7,14 @@ export function checkObject(name: string, value: unknown): void {
   throw new TypeError(`Expected ${name} to be an object, got ${describeSafely(value)}`);
 }
 
-/** Not what a string says: where nodes and options belong it may be a URL with a password. */
+/** Hides what a string says: given in place of nodes or options it may be a URL with a password. */
 export function describeSafely(value: unknown): string {
   return typeof value === 'string' ? 'a string' : describe(value);
 }
 
 /**
- * Refuses a name that is none of `known`: the compiler lets pass what is too much, and a misspelt
- * option would have no effect. @throws TypeError
+ * Refuses a name that is none of `known`: the compiler lets extra ones pass, and a misspelt option
+ * would have no effect. @throws TypeError
  */
 export function checkNames(what: string, given: object, known: object): void {
   for (const name of Object.keys(given)) {
@@ -29,7 +29,7 @@ export function checkBoolean(name: string, value: unknown): boolean {
   throw new TypeError(`Expected ${name} to be true or false, got ${describe(value)}`);
 }
 
-/** As {@link checkBoolean}; undefined where nothing is said. @throws TypeError */
+/** As {@link checkBoolean}, but undefined is allowed too. @throws TypeError */
 export function checkOptionalBoolean(name: string, value: unknown): boolean | undefined {
   return value === undefined ? undefined : checkBoolean(name, value);
 }

@@ -18,21 +18,21 @@ export interface RetryDelay {
   readonly max: Milliseconds;
 }
 
-/** What can be said for one acquisition. What is left out is as the module has it. */
+/** The options of one acquisition. What is left out is as the module has it. */
 export interface AcquireOptions {
   /**
    * How long to keep trying while others hold the resource or too few nodes answer, in whole
-   * ms, 0 to 2_147_483_647; 0 makes one attempt. Counted from the call, the time in this
-   * process's queue included. The first attempt has its whole `nodeTimeout` all the same. Where the
-   * vote is split, as among replicas that ask at once, up to three more follow, each after a
-   * `retryDelay`: else each might be told that another has it.
+   * ms, 0 to 2_147_483_647; 0 makes one attempt. Counted from the call, including the time in this
+   * process's queue. The first attempt has its whole `nodeTimeout` all the same. If the vote is
+   * split, as among replicas that ask at once, up to three more follow, each after a `retryDelay`:
+   * otherwise each replica might be told that another has the lock.
    * @default 5_000 – longer than most critical sections, shorter than most HTTP timeouts
    */
   readonly wait?: Milliseconds;
   /**
-   * Random delay between two attempts, in ms, where releases cannot be heard. Where they can, a
-   * release wakes at once, and the poll beside it comes every 40 to 60 ms, or every `min` where
-   * that is longer. Both are longer in proportion while more than 200 calls of a process pause.
+   * Random delay between two attempts, in ms, when releases cannot be heard. When they can, a
+   * release wakes the call at once; it also polls every 40 to 60 ms, or every `min` if that is
+   * longer. Both delays grow in proportion while more than 200 calls of a process pause.
    * @default { min: 20, max: 120 } – waiters of several processes spread, and none waits long
    */
   readonly retryDelay?: Partial<RetryDelay>;
@@ -44,19 +44,19 @@ export interface AcquireOptions {
    */
   readonly watchdog?: boolean;
   /**
-   * How long the lock may be extended, in whole ms since its acquisition, 100 to 2_147_483_647. It
-   * is lost when the validity that it has by then ends.
+   * How long the lock may be extended, in whole ms since its acquisition, 100 to 2_147_483_647.
+   * After that it is lost when the validity that it then has ends.
    * @default 3_600_000 – a body that hangs for an hour must not block the others for ever
    */
   readonly maxHold?: Milliseconds;
 }
 
-/** What can be said for one `using` call. */
+/** The options of one `using` call. */
 export interface UsingOptions extends AcquireOptions {
   /** Lifetime given to the nodes, in whole ms, 100 to `ttlMax`. @default 10_000, as the module's */
   readonly ttl?: Milliseconds;
   /**
-   * Keeps the resource taken until this many ms after the acquisition, also when the body is
+   * Keeps the resource taken until this many ms after the acquisition, even when the body is
    * done earlier, for jobs that machines start at slightly different times. Whole ms, at most
    * `maxHold`. Kept by this process, and by the ttl alone once the process has ended.
    * @default 0
@@ -65,8 +65,8 @@ export interface UsingOptions extends AcquireOptions {
 }
 
 /**
- * What can be said once for all locks of a `Redlock`. All clients must say the same `ttlMax`,
- * `driftFactor`, `fencing`, `quarantine` and `keyPrefix`.
+ * The options of all locks of a `Redlock`. All clients must have the same `ttlMax`, `driftFactor`,
+ * `fencing`, `quarantine` and `keyPrefix`.
  */
 export interface RedlockOptions extends Omit<AcquireOptions, 'signal'> {
   /**
@@ -76,7 +76,8 @@ export interface RedlockOptions extends Omit<AcquireOptions, 'signal'> {
   readonly ttl?: Milliseconds;
   /**
    * The longest ttl that any client uses, in whole ms, 100 to 86_400_000. It sets how long a
-   * restarted node's votes do not count and how far clocks may differ: the same in all clients.
+   * restarted node's votes do not count and how far clocks may differ, so it must be the same in
+   * all clients.
    * @default 30_000
    */
   readonly ttlMax?: Milliseconds;
@@ -92,7 +93,7 @@ export interface RedlockOptions extends Omit<AcquireOptions, 'signal'> {
    */
   readonly nodeTimeout?: Milliseconds;
   /**
-   * A node silent for this long is disconnected and connected anew, in whole ms, 1 to
+   * A node that is silent for this long is disconnected and reconnected, in whole ms, 1 to
    * 2_147_483_647.
    * @default 5_000
    */
@@ -108,14 +109,15 @@ export interface RedlockOptions extends Omit<AcquireOptions, 'signal'> {
    */
   readonly quarantine?: 'auto' | boolean;
   /**
-   * Put before every key. @default '' – the key is the resource's name, as in the Redlock text,
-   * so that Redlock clients in other languages exclude us and we them. Neither `redlock` nor what
-   * begins with `redlock:`, for there a node keeps what belongs to locks without a prefix.
+   * Put before every key. It must not be `redlock` or begin with `redlock:`: there a node keeps
+   * what belongs to locks without a prefix.
+   * @default '' – the key is the resource's name, as in the Redlock text, so that Redlock clients
+   * in other languages exclude us and we them
    */
   readonly keyPrefix?: string;
   /**
    * How long a shutdown waits for running bodies before it aborts their signals, in whole ms, 0 to
-   * 2_147_483_647. Bodies get a second more to end then; `acquire`d locks do not.
+   * 2_147_483_647. Bodies then get one more second to end; `acquire`d locks do not.
    * @default 10_000
    */
   readonly shutdownTimeout?: Milliseconds;
@@ -170,7 +172,7 @@ const OPTIONS: Readonly<Record<keyof RedlockOptions, true>> = {
   shutdownTimeout: true,
 };
 
-/** All options of a call without a body; who offers it to applications checks `reentrant`. */
+/** All options of a call without a body; the layer that offers `reentrant` checks its value. */
 const ACQUIRE_OPTIONS: Readonly<Record<keyof AcquireOptions | 'reentrant', true>> = {
   wait: true,
   retryDelay: true,
@@ -225,7 +227,7 @@ export function resolveOptions(options: RedlockOptions, nodeCount: number): Reso
 }
 
 /**
- * Checks one call's options; what it does not say is as the module has it.
+ * Checks one call's options; what they leave out is as the module has it.
  * @throws TypeError, RangeError naming the option, its rule and the value.
  */
 export function resolveAcquire(

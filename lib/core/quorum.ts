@@ -24,7 +24,7 @@ export interface Ballot {
 export type Verdict = 'open' | 'granted' | 'stale' | 'taken' | 'noQuorum' | 'misconfigured';
 
 /**
- * Nodes that make a majority of all `nodeCount` configured ones: any two majorities share a node.
+ * How many nodes make a majority of all `nodeCount` configured: any two majorities share a node.
  * Source: Redis "Distributed Locks", The Redlock Algorithm, step 3.
  */
 export function majorityOf(nodeCount: number): number {
@@ -46,7 +46,7 @@ export function leaseUntil(
 }
 
 /**
- * Until when a lock may be relied on: the `quorum`-th largest lease, for until then that many
+ * Until when a lock may be relied on: the `quorum`-th largest lease, because until then that many
  * nodes keep its keys. -Infinity where fewer nodes ever granted.
  */
 export function validUntilOf(leases: readonly Milliseconds[], quorum: number): Milliseconds {
@@ -71,9 +71,9 @@ function nthLargest(values: readonly number[], n: number): number {
 }
 
 /**
- * Judges a round: decided as soon as a quorum granted it, or none can any more. Then fewer than a
- * quorum of `taken` are no verdict while others may answer: they say whether the vote was split,
- * or too few could vote.
+ * Judges a round: decided as soon as a quorum granted it, or none can any more. In the latter case
+ * fewer than a quorum of `taken` are no verdict while other nodes may still answer: only then is it
+ * known whether the vote was split or too few could vote.
  */
 export function judge(ballot: Ballot, nodeCount: number): Verdict {
   const quorum = majorityOf(nodeCount);

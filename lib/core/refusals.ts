@@ -27,7 +27,7 @@ export interface Refusal {
   readonly clockOffsets: readonly (Milliseconds | null)[];
 }
 
-/** The error for a call whose last attempt failed, or that of the calls before it. */
+/** The error for a call whose own last attempt failed, or that of the calls before it. */
 export function refusalError(ensemble: Ensemble, refusal: Refusal): RedlockError {
   const { resources, verdict, answers, tieBreaker } = refusal;
   const votes = ensemble.nodes.map((node, index): NodeVote => {
@@ -63,7 +63,7 @@ export function refusalError(ensemble: Ensemble, refusal: Refusal): RedlockError
 
 /**
  * The error for a call that found others of its process before it and did not want to wait;
- * `queued` are those of its resources for which it did.
+ * `queued` are those of its resources for which others were before it.
  */
 export function queuedError(
   resources: readonly string[],
@@ -87,8 +87,8 @@ function noQuorumReason(ensemble: Ensemble, refusal: Refusal): string {
   if (refusal.verdict === 'misconfigured') {
     return `too many nodes are misconfigured for a quorum of ${quorum} of ${nodes.length}`;
   }
-  // Where no token was in the way the clocks were not either: an offset is as old as the node's
-  // last answer, and too small by as much as that answer was late.
+  // If no token was in the way, the clocks were not either, whatever the offsets say: an offset is
+  // as old as the node's last answer, and too small by as much as that answer was late.
   if (refusal.verdict !== 'stale') {
     return `fewer than ${quorum} of ${nodes.length} nodes could vote`;
   }
@@ -111,7 +111,7 @@ function takenOf({ resources, answers }: Refusal): readonly string[] {
   return resources.filter((_, place) => places.includes(place));
 }
 
-// When so many nodes may be free that a quorum can be had: those that do not hold it are now.
+// After how long enough nodes for a quorum may be free: those that do not hold it are free now.
 function freeAfter(
   answers: readonly (AcquireAnswer | null)[],
   quorum: number,

@@ -1,14 +1,14 @@
-// One round of release. Its outcome is no error. PROTOCOL.md section 7.
+// One round of release. No outcome of it is an error. PROTOCOL.md section 7.
 import { isUntouched } from './node-votes.js';
 import { nodeTimeoutOf } from './options.js';
 import type { Ensemble } from './ensemble.js';
 import type { AcquireAnswer, ReleaseAnswer, ReleaseRequest } from './lock-node.js';
 
 /**
- * Asks all nodes to delete the keys, but for those that by their answers were never sent anything:
- * a dead node must not cost memory for each lock. After the answers of a quorum, or of all that
- * were asked, or the node timeout, `onDone` is called once, with how many other processes were
- * told, as far as is known.
+ * Asks all nodes to delete the keys, except those whose answers show that nothing was sent to them:
+ * a dead node must not cost memory for each lock. Calls `onDone` once, when a quorum or all that
+ * were asked have answered or the node timeout is over, with how many other processes were told,
+ * as far as is known.
  */
 export function askForRelease(
   { environment, nodes, quorum, options }: Ensemble,

@@ -2,20 +2,20 @@
 const RESERVED_PREFIX = 'redlock:';
 
 /**
- * How the keys of the protocol end. Another world on the same nodes may have any prefix, and what
- * is before these may be part of a resource's name here.
+ * How the keys of the protocol end. Another world on the same nodes may have any prefix, so what
+ * comes before these endings may be part of a resource's name here.
  */
 const PROTOCOL_KEY = /redlock:(node|rules|fences:(even|odd))$/;
 
 /**
  * The longest name of a resource, in UTF-16 code units. Room for a URL or a few joined ids; every
- * acquisition sends it to every node, so that what comes from a request must not be megabytes.
+ * acquisition sends it to every node, so a name taken from a request must not be megabytes long.
  */
 const LENGTH_MAX = 512;
 
 /**
- * The most names in one lock, doubles counted. Room for a large order; while a node's script goes
- * through them it serves nobody else, so that what comes from a request must not be thousands.
+ * The most names in one lock, counting duplicates. Room for a large order; while a node's script
+ * goes through them the node serves nobody else, so a request must not bring thousands of names.
  */
 const COUNT_MAX = 1_000;
 
@@ -23,11 +23,11 @@ const FORM = 'a non-empty string or an array of them';
 
 /**
  * Checks the names of what is to be locked and puts them into the one order that every process
- * uses: without doubles, sorted by code unit. `origin` names the source in errors.
- * @throws TypeError where there is no name, an empty one, or something else than strings.
+ * uses: without duplicates, sorted by code unit. `origin` names the source in errors.
+ * @throws TypeError where there is no name, an empty one, or anything but strings.
  * @throws RangeError where there are more than 1,000 names, or one begins with `redlock:`, has
- *   more than 512 UTF-16 code units, or holds half of a surrogate pair: all of those would be the
- *   same key.
+ *   more than 512 UTF-16 code units, or holds half of a surrogate pair: all names that differ only
+ *   in such a half would be the same key.
  */
 export function normalizeResources(input: unknown, origin = 'resources'): readonly string[] {
   if (!Array.isArray(input)) return [checkResource(input, origin, FORM)];
@@ -74,8 +74,8 @@ export function checkResource(name: unknown, origin: string, form = 'a non-empty
 }
 
 /**
- * Checks that no name makes a key of the protocol, in whatever world on the same nodes; `origin`
- * names their source in errors.
+ * Checks that no name makes a key of the protocol, in any world on the same nodes; `origin` names
+ * their source in errors.
  * @throws RangeError where a name, behind the prefix, ends as such a key does.
  */
 export function checkKeys(resources: readonly string[], keyPrefix: string, origin: string): void {

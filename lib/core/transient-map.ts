@@ -1,13 +1,13 @@
-/** How many entries are added, at least, before all move. */
+/** How many entries, at least, are added before all move. */
 const ROOM_MIN = 256;
 
 /**
- * A map that lives long, of entries that do not: in the order in which they were set.
+ * A long-lived map of short-lived entries, in the order in which they were set.
  *
- * V8 copies a growing Map, or one with many deleted entries, into a new table, and the table that
- * was left points to the new one. As soon as one such table has become an old object, each table
- * after it is kept until the next full collection, with all that was in it when it was left: half
- * of everything that locks are made of. So the entries move to a new Map now and then.
+ * V8 copies a growing Map, or one with many deleted entries, into a new table, and the abandoned
+ * table points to the new one. Once one such table has become an old object, each table after it
+ * is kept until the next full collection, with all that was in it when it was abandoned: half of
+ * everything that locks are made of. So the entries move to a new Map now and then.
  */
 export class TransientMap<Key, Value> {
   #map = new Map<Key, Value>();
@@ -36,7 +36,7 @@ export class TransientMap<Key, Value> {
     this.#map.delete(key);
   }
 
-  /** Entries may be deleted meanwhile. Whoever sets some goes over a copy. */
+  /** Entries may be deleted during the iteration. To set some, iterate over a copy. */
   keys(): IterableIterator<Key> {
     return this.#map.keys();
   }
@@ -46,7 +46,7 @@ export class TransientMap<Key, Value> {
     return this.#map.values();
   }
 
-  // By hand: the constructor makes a pair of each entry.
+  // By hand: the constructor would make a pair of each entry.
   #move(): void {
     const map = new Map<Key, Value>();
     this.#map.forEach((value, key) => map.set(key, value));

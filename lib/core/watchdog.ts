@@ -17,8 +17,8 @@ export interface Watched {
 const SLOT: Milliseconds = 10;
 
 /**
- * How many have room in a slot: as many as a node takes in one call. Of locks that were acquired
- * all at once the others go to earlier slots, or a burst would come back each third of the ttl.
+ * How many have room in a slot: as many as a node takes in one call. Of more locks acquired all at
+ * once, the rest go to earlier slots, or the burst would come back each third of the ttl.
  */
 const SLOT_ROOM = 128;
 
@@ -37,8 +37,8 @@ export class Watchdog {
   }
 
   /**
-   * Calls `watched` back once, at `dueAt` or up to 10 ms before; where many are due together, up
-   * to half the time from now before. Replaces its earlier date.
+   * Calls `watched` back once, at `dueAt` or up to 10 ms before; if many are due together, earlier
+   * by up to half the time from now until `dueAt`. Replaces its earlier date.
    */
   watch(watched: Watched, dueAt: Milliseconds): void {
     this.unwatch(watched);
@@ -58,7 +58,7 @@ export class Watchdog {
     const members = this.#slots.get(slot);
     members?.delete(watched);
     if (members?.size === 0) this.#slots.delete(slot);
-    // Unless it was the last, the timer is left alone: one vain call costs less than a new timer.
+    // Unless it was the last, the timer is left alone: a needless call costs less than a new timer.
     if (this.#slots.size === 0) this.#stopTimer();
   }
 
@@ -71,8 +71,8 @@ export class Watchdog {
     return last;
   }
 
-  // In the async context of the start: it looks after everybody's locks, and the call that was
-  // first is neither to be kept for it nor to be named in what is told of the others.
+  // In the async context of the start, because it looks after everybody's locks: the call that came
+  // first must neither stay in memory for it, nor be named in what is told of the other locks.
   readonly #onTimer = inContextOfNow((): void => {
     this.#timerSlot = Infinity;
     const current = Math.floor(this.#environment.now() / SLOT);

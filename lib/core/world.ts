@@ -4,7 +4,7 @@ import { describe } from './resources.js';
 import type { World } from './lock-node.js';
 import type { Milliseconds } from './units.js';
 
-/** What an application says of its world, as its options have it; unchecked. */
+/** The options that make up an application's world, unchecked. */
 interface WorldOptions {
   readonly quarantine?: unknown;
   readonly keyPrefix?: unknown;
@@ -12,7 +12,7 @@ interface WorldOptions {
 }
 
 /**
- * The world of clients with these options, `ttlMax` and `driftFactor` checked before.
+ * The world of clients with these options; `ttlMax` and `driftFactor` were checked before.
  * @throws TypeError naming the option, its rule and the value.
  */
 export function resolveWorld(
@@ -28,7 +28,7 @@ export function resolveWorld(
     );
   }
   const keyPrefix = options.keyPrefix ?? '';
-  // A lock with such a key might be the certificate of a world without a prefix.
+  // Otherwise the key of a lock might be that of the certificate of a world without a prefix.
   if (typeof keyPrefix !== 'string' || /^redlock(:|$)/.test(keyPrefix)) {
     throw new TypeError(
       'Expected keyPrefix to be a string that lets no key begin with "redlock:", ' +
