@@ -6,14 +6,14 @@ interface Entry<Value> {
 }
 
 /**
- * A map whose entries end at an instant. Each `set` looks at two entries and drops what has
- * ended, so that garbage never outnumbers the entries by much, without timers or full scans.
+ * A map whose entries expire. Each `set` looks at two entries and drops what has ended, so that
+ * garbage never outnumbers the live entries by much, without timers or full scans.
  */
 export class ExpiringMap<Value> {
   readonly #entries = new Map<string, Entry<Value>>();
   #sweep: Iterator<[string, Entry<Value>]> = this.#entries.entries();
 
-  /** How many entries are kept, the ended ones that were not swept yet included. */
+  /** How many entries are kept, including ended ones that were not swept yet. */
   get size(): number {
     return this.#entries.size;
   }
@@ -27,7 +27,7 @@ export class ExpiringMap<Value> {
     return this.remaining(key, now) > 0;
   }
 
-  /** For how long an entry lives yet, in µs; 0 where there is none. */
+  /** How much longer an entry lives, in µs; 0 where there is none. */
   remaining(key: string, now: Microseconds): Microseconds {
     return Math.max(0, (this.#entries.get(key)?.expiresAt ?? now) - now);
   }

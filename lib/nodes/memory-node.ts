@@ -25,7 +25,7 @@ interface Ear {
   readonly listener: WakeListener;
 }
 
-/** What a {@link MemoryNode} may be told. */
+/** The options of a {@link MemoryNode}. */
 export interface MemoryNodeOptions {
   /** Names the node in errors and logs. @default 'memory' */
   readonly name?: string;
@@ -46,7 +46,7 @@ export class MemoryNode implements LockNode {
   readonly #fences = new ExpiringMap<Microseconds>();
   readonly #ears = new Map<string, Set<Ear>>();
 
-  /** Makes an empty node, which starts no timer and needs no end. */
+  /** Makes an empty node, which starts no timer and need not be closed. */
   constructor(options: MemoryNodeOptions = {}) {
     this.name = options.name ?? 'memory';
     this.#environment = options.environment ?? systemEnvironment;
@@ -87,7 +87,7 @@ export class MemoryNode implements LockNode {
     });
     return () => {
       ears.delete(ear);
-      // Called a second time, it must leave those alone who have come since.
+      // A second call must leave alone the listeners that have come since.
       if (ears.size === 0 && this.#ears.get(key) === ears) this.#ears.delete(key);
     };
   }
@@ -156,7 +156,8 @@ export class MemoryNode implements LockNode {
     return listeners;
   }
 
-  // Tells all who listen. Of the others' number it gives the largest; a world is one service's.
+  // Tells all who listen, and returns the largest number of others on a key. Each service has a
+  // world of its own, which tells it from others.
   #wake(world: World, keys: readonly string[]): number {
     let most = 0;
     for (const key of keys) {

@@ -6,7 +6,7 @@ import type { Microseconds, Milliseconds } from '../core/units.js';
 import { unsentOutcome } from './redis-outcomes.js';
 
 /**
- * How a node is: what `status()` says, and what its observer is told, once per change. Of one that
+ * The state of a node: what `status()` says, and what its observer is told, once per change. If it
  * is suspended and resumes over and over, the observer is told once a minute.
  */
 export class NodeHealth {
@@ -39,7 +39,7 @@ export class NodeHealth {
     return this.#state;
   }
 
-  /** Whether it is audited and was not lost since. */
+  /** Whether it was audited and has not been lost since. */
   get isConnected(): boolean {
     return this.#state === 'up' || this.#state === 'suspended';
   }
@@ -61,15 +61,15 @@ export class NodeHealth {
     };
   }
 
-  /** Connected, and fit. Told of with what is found now and was not before. */
+  /** Connected, and fit. The observer is told, with the findings that are new. */
   up(findings: readonly string[]): void {
     const news = findings.filter((finding) => !this.#findings.includes(finding));
     this.#change('up', ['Connected.', ...news].join(' '), findings, news.length > 0);
   }
 
   /**
-   * It would not lock, or release: a finding until it does, with the latest reason. What comes and
-   * goes is told of once meanwhile.
+   * It refused to lock, or to release: a finding, with the latest reason, until it does so again. A
+   * refusal that comes and goes in that time is told of once.
    */
   refused(what: 'locks' | 'releases', reason: string): void {
     if (this.#state !== 'up') return;
@@ -79,16 +79,16 @@ export class NodeHealth {
     if (!isKnown) this.#tell(finding, true);
   }
 
-  /** It locks, or would; or it did what a release asked for. */
+  /** It locked, or would; or it did what a release asked for. */
   granted(what: 'locks' | 'releases'): void {
     const refusal = this.#refusals.get(what);
     if (refusal === undefined || this.environment.now() - refusal.at < REFUSAL_KEPT) return;
     this.#refusals.delete(what);
-    // A release may have found nothing to do.
+    // Not told for releases: one that is done may have found nothing to do.
     if (what === 'locks') this.#tell('It grants locks again.', false);
   }
 
-  /** Connected but silent: for how long it has been, and what it owes, is for the message. */
+  /** Connected but silent. How long it has been so, and how much it owes, goes into the message. */
   suspended(silence: Milliseconds, backlog: number): void {
     if (this.#state !== 'up') return;
     const untold = this.#suspensionsUntold;
@@ -106,7 +106,7 @@ export class NodeHealth {
     if (this.#state === 'suspended') this.up(this.#findings);
   }
 
-  /** Not connected, or not fit; what was found wrong stays known while it is away. */
+  /** Not connected, or not fit; its findings stay known while it is away. */
   unavailable(reason: FailedAnswer): void {
     const { message } = reason;
     this.#refusals.clear();
@@ -114,7 +114,7 @@ export class NodeHealth {
     else this.#change('down', message, this.#state === 'refused' ? [] : this.#findings);
   }
 
-  /** Takes the time that came with an answer. */
+  /** Takes note of the node's time that came with an answer. */
   heard(nodeTime: Microseconds): void {
     this.#clockOffset = nodeTime / 1_000 - this.environment.wallClock();
   }
@@ -123,7 +123,7 @@ export class NodeHealth {
   quarantined(told: Milliseconds): void {
     // A server may say anything.
     const remaining = Math.min(told, DELAY_MAX);
-    // What is closed may hear the last answers yet.
+    // A closed node may still hear its last answers.
     if (remaining <= 0 || this.#state === 'down') return;
     const now = this.environment.now();
     this.#quarantinedUntil = now + remaining;
@@ -135,7 +135,7 @@ export class NodeHealth {
     this.#awaitQuarantineEnd(remaining);
   }
 
-  /** Stops what runs by itself. The end was asked for, so nobody is told. */
+  /** Stops the timer. The end was asked for, so nobody is told. */
   close(): void {
     this.environment.stopTimer(this.#quarantineTimer);
     this.#state = 'down';
@@ -143,7 +143,7 @@ export class NodeHealth {
     this.#onFirstOutcome();
   }
 
-  // The end is computed: nobody need ask the node for it. It may have moved meanwhile.
+  // The end is computed, so that nobody needs to ask the node. It may have moved meanwhile.
   #awaitQuarantineEnd(remaining: Milliseconds): void {
     const onEnd = (): void => {
       this.#quarantineTimer = null;
@@ -171,8 +171,8 @@ export class NodeHealth {
     if (isNews && !isFlapping) this.#tell(message, isTrouble);
   }
 
-  // Not at once: whoever is told may ask for anything, and may throw. Neither is to come between
-  // the answers of a call, or keep a node that was lost from being connected anew.
+  // Not at once: whoever is told may ask for anything, and may throw. Neither must come between
+  // the answers of a call, or keep a lost node from being reconnected.
   #tell(message: string, isTrouble: boolean): void {
     const status = this.status();
     inMicrotask(() => this.observer.nodeChanged(status, message, isTrouble));
@@ -180,10 +180,10 @@ export class NodeHealth {
 }
 
 /**
- * How soon an observer is told of another suspension. A node that is farther away than a vote is
- * waited for has one with each call; one that stays silent is disconnected long before, and told.
+ * How soon an observer is told of another suspension. A node so far away that its votes come too
+ * late is suspended with each call. One that stays silent is disconnected long before, and told of.
  */
 const RETELL: Milliseconds = 60_000;
 
-/** For how long one that refused has to do what it is asked before that is believed. */
+/** A node that does again what it is asked is believed only this long after its last refusal. */
 const REFUSAL_KEPT: Milliseconds = 10_000;

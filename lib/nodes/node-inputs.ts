@@ -19,12 +19,12 @@ import {
 } from './redis-target.js';
 import { RedisTick } from './redis-tick.js';
 
-/** What may be said of a server beside where it is. */
+/** What may be said of a server besides where it is. */
 export interface NodeTraits {
   /**
    * Declares that the server keeps every acknowledged write over a restart (`appendfsync always`)
-   * and never fails over: then a restart does not stop its votes from counting for a while. An
-   * unfounded declaration lets two holders in.
+   * and never fails over, so that its votes count at once after a restart. An unfounded declaration
+   * lets two holders in.
    * @default false
    */
   readonly persistent?: boolean;
@@ -32,8 +32,8 @@ export interface NodeTraits {
 
 /**
  * One node: a `redis://` or `rediss://` URL, ioredis options, an ioredis client (its address and
- * options are used, for a connection of our own), or any {@link LockNode}. As an object, `url` or
- * `client` name the server too, so that {@link NodeTraits} can stand beside them.
+ * options are used, for a connection of our own), or any {@link LockNode}. In an object, `url` or
+ * `client` may name the server, so that {@link NodeTraits} can stand beside them.
  */
 export type NodeInput =
   | string
@@ -141,7 +141,7 @@ function readServer(server: unknown, keyPrefix: string, origin: string): RedisTa
 
 function readOptions(options: RedisOptions, keyPrefix: string, origin: string): RedisTarget {
   const { sentinels, host, port, path } = options;
-  // ioredis would take anything else for localhost, and throw for want of Sentinels.
+  // ioredis would take anything else for localhost, or throw if the list of Sentinels is empty.
   if (!(sentinels?.length ?? host ?? port ?? path)) throw unknownEntry(options, origin);
   return targetOfOptions(options, keyPrefix, origin);
 }

@@ -9,7 +9,7 @@ export class PendingRelease<Connection> {
     readonly request: ReleaseRequest,
     /** Monotonic: by then the keys have expired by themselves. */
     readonly expiresAt: Milliseconds,
-    /** Where it was written; null where it was not, or refused for a while. */
+    /** The connection it was written to; null if it was not written, or was refused for a while. */
     public sentOn: Connection | null,
     /** Who waits for the answer, if anybody. */
     public onAnswer: ((answer: ReleaseAnswer) => void) | null,
@@ -23,14 +23,14 @@ export class PendingRelease<Connection> {
  */
 export class PendingReleases<Connection> {
   readonly #byOwner = new TransientMap<string, PendingRelease<Connection>>();
-  /** None is worth forgetting before. */
+  /** Until then none is worth forgetting. */
   #nextSweepAt: Milliseconds = Infinity;
 
   constructor(private readonly environment: Environment) {}
 
   /**
-   * Notes a release. Where it cannot be written now and the list is full, it is forgotten: the
-   * keys of those that came before are the likelier to exist, and the ttl ends all of them.
+   * Notes a release. If it cannot be written now and the list is full, it is forgotten: the keys of
+   * earlier releases are more likely to exist, and the ttl ends all of them.
    */
   add(
     request: ReleaseRequest,
@@ -52,8 +52,8 @@ export class PendingReleases<Connection> {
 
   /**
    * Lets `onAnswer` wait for the release of this owner that is on its way on `connection`; false
-   * where nobody waits for one. It comes after all that was sent for the owner before, a late grant
-   * included: a second one would find nothing.
+   * when nobody waits for one. That release comes after all that was sent for the owner before,
+   * even an acquisition granted late, so a second release would find nothing.
    */
   join(
     ownerId: string,
@@ -103,10 +103,10 @@ export class PendingReleases<Connection> {
     return isNoted && sentOn === null && expiresAt > this.environment.now();
   }
 
-  /** Called with each release that is noted, this keeps the list short without a timer. */
+  /** Drops what has expired. Called with each release, it keeps the list short without a timer. */
   forgetExpired(now = this.environment.now()): void {
     if (now < this.#nextSweepAt) return;
-    // Looks at all, for each has its own ttl, but not at every call.
+    // Looks at all, because each has its own ttl, but not at every call.
     this.#nextSweepAt = Infinity;
     for (const { request, expiresAt } of this.#byOwner.values()) {
       if (expiresAt <= now) this.#byOwner.delete(request.ownerId);
@@ -120,7 +120,7 @@ const KEPT_FOR = 1.1;
 
 const UNSENT_MAX = 4_096;
 
-/** Some 20 MB: of what is refused by a server that does not write any more, many have keys. */
+/** Some 20 MB. A server that no longer writes refuses releases of which many have keys there. */
 const REFUSED_MAX = 32_768;
 
 /** A list of that many is looked at in a twentieth of a millisecond. */

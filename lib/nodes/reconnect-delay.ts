@@ -2,13 +2,13 @@ import type { Environment } from '../core/environment.js';
 import type { Milliseconds } from '../core/units.js';
 
 /**
- * When to connect anew: later after each failure in a row. A connection that ends soon after it
- * worked is one too: else a server that cuts off whoever it has greeted would be called on 20 times
- * a second by each process, for ever.
+ * When to reconnect: later after each failure in a row. A connection that ends soon after it began
+ * to work is a failure too. Otherwise each process would call 20 times a second, for ever, on a
+ * server that cuts off whoever it has greeted.
  */
 export class ReconnectDelay {
   #failureCount = 0;
-  /** From then on the connection has lasted. */
+  /** From then on the connection counts as having lasted. */
   #lastsFrom: Milliseconds = Infinity;
 
   constructor(private readonly environment: Environment) {}
@@ -18,7 +18,7 @@ export class ReconnectDelay {
     this.#lastsFrom = this.environment.now() + RETRY_MAX;
   }
 
-  /** Called when a connection has ended, or was not made: how long to wait for the next. */
+  /** How long to wait for the next connection, after one has ended or could not be made. */
   next(): Milliseconds {
     if (this.environment.now() >= this.#lastsFrom) this.#failureCount = 0;
     this.#lastsFrom = Infinity;

@@ -10,7 +10,7 @@ export interface ClockReading {
   readonly error: Milliseconds;
 }
 
-/** What a server says of itself, or of which nothing is known where INFO is denied. */
+/** What a server says of itself; unknown where INFO is denied. */
 export interface ServerFacts {
   readonly role: string | undefined;
   readonly runId: string | undefined;
@@ -40,7 +40,7 @@ export class NodePeers {
     return this.#duplicates;
   }
 
-  /** Notes a connected node, unless it is a server process noted already: returns its name. */
+  /** Notes a connected node; if its server process is noted already, returns that node's name. */
   admit(name: string, runId: string | undefined, clock: ClockReading): string | null {
     const twin = this.#others(name).find(([, peer]) => peer.runId === runId)?.[0];
     if (twin !== undefined && runId !== undefined) {
@@ -69,7 +69,7 @@ export class NodePeers {
   }
 }
 
-/** The server that a node's name led to the last time: another one may answer by it. */
+/** The server that a node's name led to last time: another one may answer to it now. */
 export class LastServer {
   #runId: string | undefined;
   #seenAt: Milliseconds = -Infinity;
@@ -80,8 +80,9 @@ export class LastServer {
   }
 
   /**
-   * Takes note of the server that answers now, and says what is wrong where it has run for longer
-   * than the last one, which may have been silent for `silence` ms by then, has been away.
+   * Takes note of the server that answers now. Says what is wrong if it is another one and was
+   * already running before the last one went away, which may have been silent for `silence` ms by
+   * then.
    */
   next({ runId, uptime }: ServerFacts, now: Milliseconds, silence: Milliseconds): string[] {
     const last = this.#runId;
@@ -135,8 +136,8 @@ export function judge(
 }
 
 /**
- * What is wrong where the client that connected before goes by other numbers than we do.
- * Applications that disagree for good each say so when they connect.
+ * What is wrong if the client that connected before goes by other numbers than we do.
+ * Applications that keep disagreeing each say so when they connect.
  */
 export function disagreement(rulesBefore: string, world: World, nodeCount: number): string[] {
   const { clockSkewMax, fencing } = world;
@@ -198,5 +199,5 @@ const UP_BESIDE =
   'It is another server than at the last connection, and was up beside that one: where a name ' +
   'leads to several, as behind a balancer, two holders may be let in. Name each server by itself.';
 
-/** Servers tell whole seconds, by a clock of their own. */
+/** Servers tell their uptime in whole seconds, by a clock of their own. */
 const UPTIME_ERROR: Milliseconds = 1_000;

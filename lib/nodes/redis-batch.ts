@@ -49,8 +49,8 @@ export class RedisBatch implements Collector {
 
   /** Sends an operation on `connection` when the tick has ended. */
   add(connection: RedisConnection, operation: Operation): void {
-    // What was meant for another connection, or another world, goes first and by itself. This node
-    // is in the tick twice then, and has nothing to send the second time.
+    // What was meant for another connection, or another world, goes first and by itself. Then this
+    // node is in the tick twice, and has nothing to send the second time.
     if (!this.#fits(connection, operation)) this.flush();
     if (this.#operations.length === 0) {
       this.#connection = connection;
@@ -65,7 +65,7 @@ export class RedisBatch implements Collector {
     while (this.sendNext(memo));
   }
 
-  /** Sends at most 128 locks of what has been collected, if anything; whether there are more. */
+  /** Sends at most 128 locks of what has been collected, if any; returns whether there are more. */
   sendNext(memo: CallMemo): boolean {
     const { connection } = this;
     if (connection === null) return false;
@@ -75,7 +75,7 @@ export class RedisBatch implements Collector {
       locks += request.resources.length;
       return locks > LOCKS_MAX;
     });
-    // One operation may be of more locks than that.
+    // A single operation may have more locks than that.
     this.#operations = end < 0 ? [] : operations.splice(Math.max(1, end));
     this.#sendCall(connection, 'evalsha', operations, memo);
     return this.#operations.length > 0;
@@ -111,7 +111,7 @@ export class RedisBatch implements Collector {
       }
       const said = failure === null ? unstamped(reply, call.tag) : null;
       if (said === null) {
-        // Of replies that follow one to another command, each may be such.
+        // After one reply to another command, each that follows may be such a reply too.
         if (failure === null) connection.end(MISDIRECTED);
         for (const operation of operations) operation.onReply(failure ?? MISDIRECTED, null);
       } else if (isLone) {
@@ -157,7 +157,7 @@ function answer(
   operations.forEach((operation, index) => {
     const own = areAlike ? 0 : said[index + 1];
     if (typeof own === 'number') {
-      // As each would be answered by itself.
+      // As a lone operation would be answered.
       operation.onReply(null, operation.name === 'release' ? own : now);
       return;
     }
@@ -165,7 +165,7 @@ function answer(
     // How the batch script tells of an operation that failed by itself.
     const failure = vote === 'error' ? outcomeOfError(String(figures[0])) : null;
     operation.onReply(failure, failure === null ? [now, vote, ...figures] : null);
-    // As when the whole call is refused for it: this connection will never write again.
+    // As when a whole call is refused for this: the connection will never write again.
     if (failure !== null && isReadOnly(failure)) connection.end(failure);
   });
 }

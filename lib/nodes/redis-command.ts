@@ -1,6 +1,6 @@
 // Commands as they go over the wire.
 
-/** A command in the Redis serialization protocol: whom it goes to makes no difference to it. */
+/** A command in the Redis serialization protocol, the same for whatever server it goes to. */
 export interface EncodedCommand {
   /** As ioredis knows it, in lower case. */
   readonly name: string;
@@ -8,12 +8,15 @@ export interface EncodedCommand {
   readonly bytes: Buffer;
 }
 
-/** Source: Redis serialization protocol specification, "Sending commands to a Redis server". */
+/**
+ * Encodes a command for the wire.
+ * Source: Redis serialization protocol specification, "Sending commands to a Redis server".
+ */
 export function encodeCommand(
   name: string,
   args: readonly (string | number)[] = [],
 ): EncodedCommand {
-  // One string, for V8 adds to it faster than Node writes into a buffer, piece by piece.
+  // One string, because V8 adds to it faster than Node writes piece by piece into a buffer.
   let text = `*${args.length + 1}\r\n${bulkString(name)}`;
   for (const argument of args) text += bulkString(String(argument));
   return { name, argumentCount: args.length, bytes: Buffer.from(text) };

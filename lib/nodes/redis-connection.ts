@@ -22,7 +22,7 @@ export interface ConnectionListener {
   ended(reason: FailedAnswer): void;
 }
 
-/** A written command. Once answered it lets go of who asked: ioredis may keep it for longer. */
+/** A written command. Once answered it lets go of its callback: ioredis may keep it for longer. */
 class Unanswered {
   #onReply: OnReply | null;
 
@@ -47,7 +47,7 @@ export class RedisConnection {
   readonly #Command: typeof Command;
   readonly #clock: () => Milliseconds;
   readonly #listener: ConnectionListener;
-  // In the order of writing. Of an array each answer, which is mostly the first's, would move all.
+  // In the order of writing. In an array, each answer, mostly to the first, would move all others.
   readonly #unanswered = new TransientMap<Unanswered, null>();
   #owed = 0;
   #lastError: FailedAnswer | null = null;
@@ -57,8 +57,8 @@ export class RedisConnection {
   #hasEnded = false;
 
   /**
-   * `clock`: what {@link silentSince} is told by.
-   * @throws TypeError where the client is none of ioredis, but a mock.
+   * `clock`: the clock that {@link silentSince} goes by.
+   * @throws TypeError when the client is not one of ioredis but a mock.
    */
   constructor(client: Redis, clock: () => Milliseconds, listener: ConnectionListener) {
     this.#client = client;
@@ -87,7 +87,7 @@ export class RedisConnection {
     return this.#unanswered.size;
   }
 
-  /** How many arguments they have, all together: what they cost in memory goes by that. */
+  /** How many arguments they have, all together: they cost memory in proportion to that. */
   get owed(): number {
     return this.#owed;
   }
@@ -106,7 +106,7 @@ export class RedisConnection {
     );
     command.toWritable = () => bytes;
     const sent = this.#client.sendCommand(command);
-    // The application has wrapped this, to trace its commands: nobody else has that promise.
+    // If the application has wrapped this, as to trace commands, nobody else has that promise.
     if (sent !== command.promise) Promise.resolve(sent).catch(ignore);
   }
 
@@ -125,8 +125,8 @@ export class RedisConnection {
   #onReply(written: Unanswered, error: Error | null | undefined, reply: unknown): void {
     if (!this.#unanswered.has(written)) return;
     if (error && !isReply(error)) {
-      // No answer but a client that cannot ask: it has ended, or soon will have. Of a stream that
-      // the server ended ioredis says what could be read as advice on options.
+      // Not an answer: the client cannot ask, because it has ended or soon will have. When the
+      // server ended the stream, the words of ioredis could be read as advice on options.
       const { writable } = this.#client.stream;
       this.#onEnd(writable ? failureOf(error) : lostOutcome('connection closed'));
       return;
@@ -142,8 +142,8 @@ export class RedisConnection {
     this.end(this.#rebuff ?? this.#lastError ?? reason);
   }
 
-  // Who turns everybody away, as for want of room, says why and hangs up. To ioredis that is the
-  // answer to what it has said first, which mostly is nothing that has to succeed.
+  // A server that turns everybody away, as for want of room, says why and hangs up. ioredis takes
+  // that for the answer to its first command, which mostly is not one that has to succeed.
   #onFirstWords(words: string): void {
     const error = /^-(.+)\r\n$/.exec(words)?.[1];
     if (error !== undefined) this.#rebuff = lostOutcome(printable(withoutArguments(error)));
@@ -151,16 +151,16 @@ export class RedisConnection {
 
   #onError(error: Error): void {
     this.#lastError = failureOf(error);
-    // An error reply here is one to the greeting: password, user or database were refused. With
-    // some of them ioredis would go on, on database 0.
-    // Later it may be an answer too many, and each may have gone to whom it did not answer.
+    // An error reply here is one to the greeting: password, user or database were refused. After
+    // some of these ioredis would go on, on database 0.
+    // Later it may be a surplus reply, and then each answer may have gone to the wrong command.
     if (isReply(error)) this.end(this.#lastError);
     else if (this.#isReady) this.#onEnd(this.#lastError);
   }
 }
 
-// The class of the client's own copy of ioredis, which need not be the one that is installed here:
-// that of the command which it makes for a call.
+// The Command class of the client's own copy of ioredis, which need not be the copy installed here.
+// It is that of a command which the client makes for a call.
 function commandClassOf(client: Redis): typeof Command {
   const made: Command[] = [];
   const sendCommand = { value: (command: Command) => made.push(command) };
@@ -181,7 +181,7 @@ function failureOf(error: Error): FailedAnswer {
   return lostOutcome(message || ('code' in error ? String(error.code) : error.name));
 }
 
-// A server repeats what was said to it with a command that it does not know: even a password.
+// A server repeats the arguments of a command that it does not know: even a password.
 function withoutArguments(message: string): string {
   return message.replace(/, with args.*/s, '');
 }

@@ -1,8 +1,8 @@
 // Lua of the scripts of redis-scripts.ts: one lock by itself, in the cases that happen most.
 //
-// To make the functions that all cases need costs a server more than to lock. So these come before
-// them, and end the script to the same effect as the operation. Anything else, and whatever is not
-// as usual, they leave to the operation, which looks again.
+// Making the functions that all cases need costs a server more than locking. So these paths come
+// before them, and end the script to the same effect as the operation. Anything else, and whatever
+// is unusual, they leave to the operation, which looks again.
 import type { World } from '../core/lock-node.js';
 import { freshnessIn } from './redis-fences.js';
 import { channelIn, subscribersOf } from './redis-operations.js';
@@ -59,8 +59,8 @@ end
 const firstLock = (world: World): number => sharedKeys(world).length + 1;
 
 /**
- * Locks `key`, which is free or handed on, for `owner`, and ends the script. So does an error of
- * the record: the operation would find the key its owner's, and grant it without one.
+ * Locks `key`, which is free or handed on, for `owner`, and ends the script. So does an error in
+ * writing the record: the operation would find the key its owner's, and grant it without a record.
  */
 const grant = (world: World): string =>
   world.fencing

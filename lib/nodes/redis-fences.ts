@@ -6,15 +6,15 @@ import { sharedKeys } from './redis-script-arguments.js';
 /**
  * The fence records, PROTOCOL.md section 8: from a lock's key to its highest token, in one hash for
  * the even periods of R on the node's clock and one for the odd. Both are read, and that of the
- * present period is written: all records of a call by two commands and one.
- * A field without a name says until when a hash is kept: to the end of the period after its own.
- * Whoever finds it over empties the hash, so that a record is kept for R at least. A time that is
- * far away is of a clock that was wrong. The field has so many digits that Redis makes the hash a
- * table: of a short one, which is a list, it would go over all fields to find each. Where nobody
- * comes again the ttl ends it.
- * `fencesOf`: the highest token on record for each of these locks, or 0. `remember` is given keys
- * and their tokens in turn; `fieldsWith` is such a list for the locks of one owner. Lua has no room
- * for more than some thousand arguments, and an owner may have more locks: they go in parts.
+ * present period is written: all records of a call are read by two commands and written by one.
+ * A field with an empty name says until when a hash is kept: the end of the period after its own.
+ * Whoever finds that time past empties the hash, so that a record is kept for at least R. A time
+ * far in the future comes from a clock that was wrong. The field has so many digits that Redis
+ * makes the hash a table: in a short hash, which is a list, it would go over all fields to find
+ * each. If nobody comes again, the ttl ends the hash.
+ * `fencesOf`: the highest token on record for each of these locks, or 0. `remember` takes keys and
+ * tokens in turn; `fieldsWith` makes such a list for the locks of one owner. Lua has no room for
+ * more than some thousand arguments, and an owner may have more locks: they go in parts.
  */
 export const fencesIn = (world: World): string => {
   const { R, even, odd } = hashesIn(world);
@@ -66,9 +66,9 @@ end
 };
 
 /**
- * The same for one lock, without functions: whether the token of these `digits` is above what is on
- * record for `key`, and within the clock's window, and the `hash` of the present period is kept for
- * as long as it should be (`isFresh`). Then its record is all that is to be written.
+ * The same for one lock, without functions. `isFresh`: the token of these `digits` is above what is
+ * on record for `key` and within the clock's window, and the `hash` of the present period is kept
+ * for as long as it should be. Then the lock's record is all that remains to be written.
  */
 export const freshnessIn = (world: World): string => {
   const { R, even, odd } = hashesIn(world);
