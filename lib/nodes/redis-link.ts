@@ -47,11 +47,11 @@ export class RedisLink implements ConnectionListener {
   // One at a time: until the connection is audited, for the next look at its silence, or until
   // the next attempt to connect.
   #timer: TimerHandle = null;
-  /** How often it was looked after the server since its last answer, and when for the last time. */
+  /** How many looks there were at the server since its last answer, and when the last one was. */
   #looksInVain = 0;
   #lookedAt: Milliseconds = 0;
-  // What silence is measured by: by the clock, a pause of this process or of its machine would be
-  // the server's silence. A look that is late counts as one that came on time.
+  // The time that silence is measured by. By the clock, a pause of this process or of its machine
+  // would be the server's silence. A look that is late counts as one that came on time.
   #listened: Milliseconds = 0;
 
   constructor(settings: LinkSettings) {
@@ -74,7 +74,7 @@ export class RedisLink implements ConnectionListener {
     this.#timer ??= this.#startWatch();
   };
 
-  /** Asks for the certificate again: of a node that was emptied meanwhile the quarantine begins. */
+  /** Asks for the certificate again: if the node was emptied meanwhile, its quarantine begins. */
   certify(connection: RedisConnection): void {
     const { health } = this.#settings;
     this.send(connection, this.#certification(), (failure, reply) => {
@@ -85,7 +85,7 @@ export class RedisLink implements ConnectionListener {
     });
   }
 
-  /** Sends what was written before, waits `limit` ms for its answers, and ends for good. */
+  /** Sends what was written before, waits at most `limit` ms for the answers, and ends for good. */
   async close(limit: Milliseconds): Promise<void> {
     const { environment, health } = this.#settings;
     const connection = this.usable();
@@ -121,7 +121,7 @@ export class RedisLink implements ConnectionListener {
       const offset = certified.nodeTime / 1_000 - (environment.wallClock() - error);
       clock = { offset, error };
     });
-    // Where this is not allowed, NOSCRIPT is the answer to the first use.
+    // Where loading is not allowed, the first use of a script is answered with NOSCRIPT.
     const { acquire, extend, release, batch } = scriptsOf(world, isPersistent);
     for (const { text } of [acquire, extend, release, batch]) {
       connection.call(encodeCommand('script', ['load', text]), () => undefined);
@@ -145,7 +145,7 @@ export class RedisLink implements ConnectionListener {
     this.#timer = environment.startTimer(this.#reconnectDelay.next(), this.#connect, false);
   }
 
-  // With its text: it is too rare to be kept by the server.
+  // Sent as text: it is used too rarely for the server to keep it.
   #certification(): EncodedCommand {
     const { isPersistent, peers, world } = this.#settings;
     const { text } = scriptsOf(world, isPersistent).certify;
@@ -153,10 +153,10 @@ export class RedisLink implements ConnectionListener {
   }
 
   // In the async context of the start, as the watch is: a connection outlives the call whose
-  // silence ended the last one, and is not to keep what belongs to that.
+  // silence ended the last one, and must not keep in memory what belongs to that call.
   readonly #connect = inContextOfNow((): void => {
     const { environment, stallTimeout, target } = this.#settings;
-    // The silence begins with the next look: it counts whole ones.
+    // Silence begins with the next look, because whole intervals between looks are counted.
     const clock = (): Milliseconds => this.#listened + LOOK;
     const connection = new RedisConnection(target.connect(), clock, this);
     this.#connection = connection;
@@ -209,7 +209,7 @@ export class RedisLink implements ConnectionListener {
     return this.#listened - (connection.silentSince ?? this.#listened);
   }
 
-  // One that owes much is found out sooner, before it costs memory for each lock.
+  // A connection that owes much is found hung sooner, before it costs memory for each lock.
   #isHung(connection: RedisConnection): boolean {
     if (connection.owed > OWED_MAX && this.#looksInVain >= 3) return true;
     return this.#silenceOf(connection) > this.#settings.suspendAfter;
@@ -226,7 +226,7 @@ export class RedisLink implements ConnectionListener {
     this.#timer = null;
     if (connection?.silentSince == null) return;
     const { environment, health, stallTimeout } = this.#settings;
-    // What is late says more of this process, which did not listen, than of the server.
+    // A late look says more about this process, which did not listen, than about the server.
     const isLate = environment.now() - this.#lookedAt > LOOK + LATE;
     this.#looksInVain = isLate ? 0 : this.#looksInVain + 1;
     this.#listened += LOOK;
@@ -249,7 +249,7 @@ const UNVERIFIED =
   'Give its authority as tls.ca, and leave rejectUnauthorized and NODE_TLS_REJECT_UNAUTHORIZED ' +
   'as they are.';
 
-/** How often a server is looked after that owes answers. */
+/** The time between two looks at a server that owes answers. */
 const LOOK: Milliseconds = 30;
 
 /** By how much a timer may be late in a process that is not blocked. */

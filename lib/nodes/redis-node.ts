@@ -30,7 +30,7 @@ import { RedisSubscriber } from './redis-subscriber.js';
 import type { RedisTarget } from './redis-target.js';
 import type { RedisTick } from './redis-tick.js';
 
-/** What a {@link RedisNode} needs beside its server. */
+/** What a {@link RedisNode} needs besides its server. */
 export interface RedisNodeSettings {
   /** The server keeps every acknowledged write over restarts, and never fails over. */
   readonly isPersistent: boolean;
@@ -45,7 +45,7 @@ export interface RedisNodeSettings {
 /**
  * A Redis or Valkey master, over a connection of its own. An operation on a node that is not
  * connected, or silent for too long, fails at once and nothing is sent; only releases are kept.
- * It connects, and connects anew, by itself until it is closed.
+ * It connects, and reconnects, by itself until it is closed.
  */
 export class RedisNode implements LockNode {
   readonly name: string;
@@ -55,7 +55,7 @@ export class RedisNode implements LockNode {
   readonly #batch: RedisBatch;
   readonly #releases: RedisReleases;
   readonly #subscriber: RedisSubscriber;
-  /** The latest that took commands. */
+  /** The latest connection that took commands. */
   #connection: RedisConnection | null = null;
   #closing: Promise<void> | null = null;
 
@@ -120,7 +120,7 @@ export class RedisNode implements LockNode {
       this.#answerUnsent(onAnswer);
       return;
     }
-    // In the order of the calls; with its text: it is too rare to be kept by the server.
+    // In the order of the calls; sent as text: it is used too rarely for the server to keep it.
     this.#batch.flush();
     this.#link.certify(connection);
     const args = [INSPECT, ...inspectArguments(world, resource)];

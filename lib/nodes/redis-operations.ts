@@ -1,5 +1,5 @@
 // Lua of the scripts of redis-scripts.ts: what a node does for one owner. Each operation is a
-// function over a slice of KEYS, so that a script may run one of them or many in a loop. They go by
+// function over a slice of KEYS, so that a script may run one of them or many in a loop. They use
 // what every script begins with: the world's numbers, `now`, `readClock`, and with fencing
 // `fencesOf`, `lowestRefused`, `fieldsWith` and `remember` of redis-fences.ts.
 import type { World } from '../core/lock-node.js';
@@ -64,7 +64,7 @@ local function extend(first, count, owner, token, ttl)
 end
 `;
 
-/** Lua for where the release of the lock `key` is told. */
+/** Lua for the channel on which the release of the lock `key` is told. */
 export const channelIn = ({ keyPrefix }: World): string => {
   const length = Buffer.byteLength(keyPrefix);
   // Mostly there is no prefix, and nothing to cut for each lock that is released.
@@ -77,9 +77,10 @@ export const subscribersOf = (channel: string): string =>
   `(redis.pcall('PUBSUB', 'NUMSUB', ${channel})[2] or 0)`;
 
 /**
- * `wake` tells the processes that listen for these locks, and says how many others they are:
- * `wakes` is '2' where the caller listens itself, else '1'. A user without the right to is heard
- * by nobody: they poll. Whoever listens for any lock is subscribed to the common channel too.
+ * `wake` tells the processes that listen for these locks, and returns how many there are besides
+ * the caller: `wakes` is '2' when the caller itself listens, else '1'. A user without the right to
+ * publish is heard by nobody, and the others poll. Whoever listens for any lock is subscribed to
+ * the common channel too.
  */
 export const wakeUpsIn = (world: World): string => `
 local function channelOf(key)
@@ -112,8 +113,8 @@ end
 `;
 
 /**
- * Where all keys were deleted the acquisition has been here, and its token is on record. What
- * cannot be read, as a list in a lock's place, fails the release once the other keys are free.
+ * If all keys were deleted, the acquisition has been here and its token is on record. A key that
+ * cannot be read, such as a list in a lock's place, fails the release once the others are free.
  */
 export const RELEASE = `
 local function release(first, count, owner, token, wakes)

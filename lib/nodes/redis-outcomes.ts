@@ -14,7 +14,7 @@ export function outcomeOfError(reply: string): FailedAnswer {
   };
 }
 
-/** A server's words for logs and errors: one line, nothing that governs a terminal, not endless. */
+/** A server's words for logs and errors: one line, no control characters, of limited length. */
 export function printable(words: string): string {
   return words.slice(0, 500).replace(/\p{Cc}+/gu, ' ');
 }
@@ -34,7 +34,7 @@ export function isUnknownScript(outcome: FailedAnswer): boolean {
   return outcome.message.startsWith('NOSCRIPT');
 }
 
-/** The server would not lock: no answer was lost, and the connection is not to end for it. */
+/** The server would not lock: no answer was lost, and the connection need not end for it. */
 export function isRefusal(outcome: FailedAnswer): boolean {
   if (isUnknownScript(outcome) || isReadOnly(outcome)) return false;
   return outcome.isMisconfiguration || !outcome.mayHold;
@@ -48,7 +48,7 @@ export function isReadOnly(outcome: FailedAnswer): boolean {
 /** What servers before Redis 7 put around the error of a command in a script. */
 const WRAPPING = /^(ERR Error running script .*?: )?(@user_script: ?\d+: )+-?/;
 
-/** What Redis puts behind it since 7: where in a script. One fault shows in many places. */
+/** What Redis puts behind it since 7: the place in the script. One fault shows in many places. */
 const PLACE = / script: [0-9a-f]{40}, on @user_script:\d+\.$/;
 
 /** Refused before the first write of a script, for a time. */
@@ -81,8 +81,8 @@ const MISCONFIGURATIONS = new Set([
 
 /**
  * A misconfiguration too, but one that shows in the middle of a script, which may have written:
- * rights on keys are looked at before it, those on commands at each. The last two are said where
- * there is no right: by Redis 6 and 7.0, and by later ones and Valkey.
+ * rights on keys are checked before the script, those on commands at each command. The last two
+ * are said of a missing right, the first by Redis 6 and 7.0, the other by later ones and Valkey.
  */
 const DENIED =
   /^(ERR )?(unknown redis command|the user executing the script can't|ACL failure in script)/i;

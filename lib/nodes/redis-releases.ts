@@ -1,5 +1,5 @@
 // The releases of one node: sent, and sent again until it has confirmed them or their keys have
-// expired, for a key that stays keeps others out.
+// expired, because a key that stays keeps others out.
 import type { Environment, TimerHandle } from '../core/environment.js';
 import type { FailedAnswer, ReleaseAnswer, ReleaseRequest } from '../core/lock-node.js';
 import type { Milliseconds } from '../core/units.js';
@@ -11,7 +11,7 @@ import { readOnce, readReleased } from './redis-replies.js';
 import { wakeChannel } from './redis-script-arguments.js';
 import type { RedisSubscriber } from './redis-subscriber.js';
 
-/** What {@link RedisReleases} are sent by. */
+/** What {@link RedisReleases} need in order to be sent. */
 export interface ReleasesSettings {
   readonly environment: Environment;
   readonly batch: RedisBatch;
@@ -63,7 +63,7 @@ export class RedisReleases {
     this.#sendAgain(connection, this.#pending.dueOn(connection), null);
   }
 
-  /** The node has voted: it may take again what it refused. */
+  /** The node has voted: it may now take what it refused before. */
   onVote(): void {
     if (this.#hasRefused) this.#sendRefused(1);
   }
@@ -73,12 +73,12 @@ export class RedisReleases {
     return this.#pending.has(ownerId);
   }
 
-  /** Also called where none is kept any more, for a node that stays away. */
+  /** Drops what has expired. Called also when nothing new is kept, for a node that stays away. */
   forgetExpired(): void {
     this.#pending.forgetExpired();
   }
 
-  /** What was refused is not tried again. */
+  /** From now on, what was refused is not tried again. */
   close(): void {
     this.#settings.environment.stopTimer(this.#retryTimer);
   }
@@ -90,8 +90,8 @@ export class RedisReleases {
     this.#settings.batch.add(connection, operation);
   }
 
-  // Whether the node would count this process among those who are told. Said of all resources at
-  // once: for those that it does not listen for one too few are counted, which costs fairness.
+  // Whether the node would count this process among those who are told. It is one answer for all
+  // resources: for those it does not listen for, one too few are counted, which costs fairness.
   #isListening({ wakes, world, resources }: ReleaseRequest): boolean {
     const { subscriber } = this.#settings;
     if (!wakes || subscriber.isIdle) return false;
@@ -113,12 +113,12 @@ export class RedisReleases {
       this.#onRefused(release, answer);
     }
     const { onAnswer } = release;
-    // Sent again or not, whoever waited has been answered, and is not kept in memory for it.
+    // Whether or not it is sent again, whoever waited is answered now, and not kept in memory.
     release.onAnswer = null;
     onAnswer?.(answer);
   };
 
-  // By a server that is busy: sent again when it works again. Else on the next connection.
+  // What a busy server refused is sent again when it works again, all else on the next connection.
   #onRefused(release: PendingRelease<RedisConnection>, reason: FailedAnswer): void {
     const { health, usable } = this.#settings;
     const isKept = this.#pending.keepRefused(release);
@@ -146,15 +146,15 @@ export class RedisReleases {
     if (!this.#hasRefused) this.#sendRefused(2);
   };
 
-  // Many a vote needs no write, and so promises none. One release is tried, and two for each that
-  // was not refused again: all are sent soon where the server works, and few where it does not.
+  // Many a vote needs no write, so it does not promise that one would work. One release is tried,
+  // then two for each that was not refused again: if the server works all are sent soon, else few.
   #sendRefused(count: number): void {
     const connection = this.#settings.usable();
     if (connection === null) return;
     this.#sendAgain(connection, this.#takeRefused(count), this.#onSentAgain);
   }
 
-  // Not looked for among all that are pending: of thousands that would stop the process.
+  // Not looked for among all that are pending: with thousands, that would stop the process.
   #takeRefused(count: number): PendingRelease<RedisConnection>[] {
     const taken: PendingRelease<RedisConnection>[] = [];
     while (taken.length < count) {

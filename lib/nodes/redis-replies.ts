@@ -18,8 +18,8 @@ export interface Certified {
   /** False where scripts may not ask INFO, so that only the certificate's own age speaks. */
   readonly isOriginKnown: boolean;
   /**
-   * S, R and M in ms, and N, of the client before: `2000:10000:30310:3`. R is 0 without fencing, M
-   * without quarantine.
+   * S, R and M in ms, and N, of the client that connected before: `2000:10000:30310:3`. R is 0
+   * without fencing, M without quarantine.
    */
   readonly rulesBefore: string;
 }
@@ -71,8 +71,9 @@ export function readInspected(reply: unknown): InspectAnswer {
 }
 
 /**
- * Reads a reply that several get once: a batch gives the same to all that it answers alike. Without
- * fencing every plain reply is the same, so `read` must do nothing that is due with each of them.
+ * Reads once a reply that several operations get: a batch gives the same one to all that it answers
+ * alike. Without fencing every plain reply is the same, so `read` must do nothing that is due with
+ * each reply.
  */
 export function readOnce<Answer>(read: (reply: unknown) => Answer): (reply: unknown) => Answer {
   let last: { readonly reply: unknown; readonly answer: Answer } | null = null;
@@ -87,8 +88,8 @@ function isFigure(reply: unknown): reply is number {
   return Number.isSafeInteger(reply) && (reply as number) >= 0;
 }
 
-// What is no figure is no vote: a NaN among the tokens would make all that follow one. The first
-// has been taken from a stamp, and is one.
+// What is not a figure is not a vote: a NaN among the tokens would make all later tokens NaN. The
+// first part has been taken from a stamp, so it is a figure.
 function parts(reply: unknown): readonly [number, string, number, number] {
   if (!Array.isArray(reply)) return [0, '', 0, 0];
   const [time, vote, ...figures] = reply as unknown[];

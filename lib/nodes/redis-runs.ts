@@ -4,14 +4,14 @@ import { lowestOf } from './redis-fences.js';
 /**
  * In a batch the calls that its Lua makes cost more than what they do. A run of acquisitions, or of
  * releases, makes one call where each of them would make its own: to read, to delete, to ask for
- * subscribers. It does what goes smoothly and is done one after the other to the same effect.
- * Anything else, and what MGET is needed for where it is denied, it leaves to the operation, which
- * looks again.
+ * subscribers. A run does only what goes smoothly, to the same effect as one operation after the
+ * other. Anything else it leaves to the operation, which looks again: so, where MGET is denied,
+ * whatever needs it.
  * Where nobody is subscribed to the common channel, nobody waits for any of the resources.
  * Whether a lock is taken is not read: SET NX says so. A token that may be more than the clock
  * allows is left to the operation, which knows that one more than the record is right.
  * `answered`: how many places of the answer are before those of the run.
- * Needs of the batch script: the operations, and what it answers with.
+ * Uses from the batch script: the operations, and what it answers with.
  */
 export const RUNS = `
 local function fail(places, problem)

@@ -14,7 +14,7 @@ export type BatchedOperation =
       readonly isListening: boolean;
     };
 
-/** The arguments of the script of one operation. The reply has to have the same `tag`. */
+/** The arguments of the script of one operation. The reply must have the same `tag`. */
 export function ownerArguments(tag: number, operation: BatchedOperation): ScriptArguments {
   const { world, ownerId, resources, token } = operation.request;
   const keys = sharedKeys(world);
@@ -25,7 +25,7 @@ export function ownerArguments(tag: number, operation: BatchedOperation): Script
   return [keys.length, ...keys, tag, ...own];
 }
 
-/** The arguments of `batch`, for operations of one world. The reply has to have the same `tag`. */
+/** The arguments of `batch`, for operations of one world. The reply must have the same `tag`. */
 export function batchArguments(
   tag: number,
   world: World,
@@ -58,7 +58,7 @@ interface Run {
   readonly tokens: number[];
 }
 
-// JSON, as a server's Lua reads that faster than it takes a text apart. There is nothing to escape.
+// JSON, because a server's Lua reads it faster than it takes a text apart. Nothing needs escaping.
 function textOf({ first, owners, tokens }: Run): string {
   const { name, request } = first;
   const common = `"${name}","${figureOf(first)}",${request.resources.length}`;
@@ -69,7 +69,7 @@ function listOf(words: readonly (string | number)[]): string {
   return words.length === 0 ? '[]' : `["${words.join('","')}"]`;
 }
 
-/** The arguments of `certify`: the certificate, if there is one, and the rules; N. */
+/** The arguments of `certify`: keys of the certificate (with quarantine) and of the rules; N. */
 export function certifyArguments(world: World, nodeCount: number): ScriptArguments {
   const rules = `${world.keyPrefix}redlock:rules`;
   if (world.quarantine === 0) return [1, rules, nodeCount];
@@ -99,12 +99,12 @@ function isAlike(one: BatchedOperation, other: BatchedOperation): boolean {
   );
 }
 
-/** Where everybody is subscribed who waits for any resource. None of them has an empty name. */
+/** The channel of all who wait, for whatever resource. No resource has an empty name. */
 export function commonWakeChannel(world: World): string {
   return wakeChannel(world, '');
 }
 
-/** Where the releases of a resource are told to those who wait for it. */
+/** The channel on which the releases of a resource are told to those who wait for it. */
 export function wakeChannel(world: World, resource: string): string {
   return `${world.keyPrefix}redlock:wake:${resource}`;
 }

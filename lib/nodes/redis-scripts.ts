@@ -1,11 +1,11 @@
 // The Lua texts that run on a Redis node. What they are called with: redis-script-arguments.ts.
 //
-// A text is made for one world and has its numbers in it: each call would have to send and read
-// them again, which costs more than what it does. A server keeps a few texts for each world.
+// A text is made for one world and has its numbers in it: to send and read them with each call
+// would cost more than what the call does. A server keeps a few texts for each world.
 // The order of writes matters: Redis refuses a script for want of memory or of replicas only at its
 // first write. That one is the lock's key, so a refused acquisition leaves nothing behind; the
-// certificate comes last. Rights on all keys are looked at before, those on a command at each call:
-// where one is denied, a key may be left.
+// certificate comes last. Rights on keys are checked before the script, those on commands at each
+// call: where one is denied, a key may be left behind.
 // The Lua has no comments: it travels in every bundle and to every server.
 // Numbers of microseconds travel and are stored as digits: `tostring` rounds to 14 of them.
 // eslint-disable-next-line no-restricted-imports -- a hash of constants, no randomness
@@ -41,7 +41,7 @@ export interface RedisScripts {
 
 /**
  * What every script begins with: whether this world fences, S in µs (`skew`), and the node's time
- * in µs, once `readClock` was called. All of a call is judged at one moment, so it reads once.
+ * in µs (`now`), once `readClock` was called. A call is judged at one moment, so it reads once.
  * KEYS: with quarantine the certificate, with fencing the two hashes of records, then the locks.
  */
 const preamble = (world: World): string => `
@@ -57,12 +57,12 @@ end
 
 /**
  * The birth certificate, PROTOCOL.md section 9. Without quarantine all votes count.
- * `readCertificate`: for how many µs they do not count yet, the certificate to write if there is
- * none that is valid, and whether INFO may be asked here. Without memory to write it the node has
- * none, and stays quarantined: no error. `counted`: what a vote is worth, and its figures.
- * Mostly the replid is the known one: to look for that in INFO costs less than to take out any.
+ * `readCertificate`: for how many µs votes do not count yet, the certificate to write if there is
+ * no valid one, and whether INFO may be asked here. Without memory to write it the node has none,
+ * and stays quarantined, which is no error. `counted`: what a vote is worth, and its figures.
+ * Mostly the replid is the known one: looking for that in INFO costs less than taking out any.
  * A replica may be writable, and has its master's replid and certificate: it writes none. Where
- * INFO is denied nobody knows, and it is taken for a master.
+ * INFO is denied the role is unknown, and the node is taken for a master.
  */
 const certificate = ({ quarantine }: World, isPersistent: boolean): string =>
   quarantine === 0
@@ -98,7 +98,7 @@ local function counted(vote, figure, nth)
 end
 `;
 
-/** Votes as one that refuses writes does: this node is connected anew, and its role found out. */
+/** Makes a replica vote as if it refused writes: it is then reconnected, and its role found out. */
 const unlessReplica = ({ quarantine }: World): string =>
   quarantine === 0
     ? ''
@@ -112,8 +112,9 @@ const endOf = ({ quarantine }: World): string =>
 
 /**
  * Clients that go by different numbers do not keep each other's locks through a restart, or not
- * each other's tokens; majorities of different numbers of nodes, which is ARGV, need not meet at
- * any time. Each leaves its own in the last of KEYS when it connects, and learns of the one before.
+ * each other's tokens; majorities of different numbers of nodes (ARGV) need not share a node at
+ * any time. Each client leaves its numbers in the last of KEYS when it connects, and learns those
+ * of the client before.
  */
 const agreement = ({ clockSkewMax, fenceRetention, fencing, quarantine }: World): string => `
 local function exchangeRules()
@@ -125,27 +126,27 @@ end
 `;
 
 /**
- * Calls `operation` on all of KEYS. ARGV: the tag, owner, ttl, and with fencing the token. A
- * release has in place of the ttl '0' where it tells nobody, else what `wake` is told.
+ * Calls `operation` on all of KEYS. ARGV: the tag, owner, ttl, and with fencing the token. In place
+ * of the ttl a release has '0' when it tells nobody, else the `wakes` of `wake`.
  */
 function one(operation: 'acquire' | 'extend' | 'release', world: World): string {
   const before = sharedKeys(world).length;
   return `${operation}(${before + 1}, #KEYS - ${before}, ARGV[2], ARGV[4], ARGV[3])`;
 }
 
-/** Answers with the node's time; where the vote is not `granted`, also with it and its figures. */
+/** Answers with the node's time; where the vote is not `granted`, also with vote and figures. */
 const ANSWER_ONE = `
 if vote == 'granted' then return ${STAMPED_TIME} end
 return {${STAMPED_TIME}, vote, figure, nth}`;
 
 /**
  * ARGV: the tag; for each run of operations that are alike one JSON list: its name, its ttl (or
- * what a release has there), the number of locks of each, and two lists, of the owners and, with
- * fencing, of their tokens. Answers with the node's time where all were granted or done and nobody
- * was told; else with the time, and for each operation that was granted or done with a number, how
- * many a release told, else with its vote and figures.
- * `answers`: what is not 0, by place. `areAlike`: whether nothing is. `entryOf`: what is answered
- * for a vote.
+ * what a release has there), the number of locks of each operation, and two lists, of the owners
+ * and, with fencing, of their tokens. Answers with the node's time alone if all were granted or
+ * done and nobody was told. Else with the time, and for each operation: if it was granted or done,
+ * a number, which is how many a release told; if not, its vote and figures.
+ * `answers`: the entries that are not 0, by place. `areAlike`: whether there are none. `entryOf`:
+ * the entry for a vote.
  */
 const batch = (world: World): string => `
 local operations = {acquire = acquire, extend = extend, release = release}
@@ -219,8 +220,8 @@ return {now, math.ceil(uncounted / 1000), replid and 1 or 0, exchangeRules()}`),
 }
 
 /**
- * Who holds a key, and for how many ms more; of one that nobody holds, why it would not be written,
- * as far as a write can tell that has nothing to write over.
+ * Who holds a key, and for how many ms more; if nobody does, why it would not be written, as far as
+ * a write can tell that only overwrites, and finds nothing there.
  */
 export const INSPECT = `
 local holder = redis.call('GET', KEYS[1])

@@ -1,12 +1,12 @@
-// How a reply is known for the reply to its call.
+// How a reply is recognised as the reply to its call.
 //
-// Redis names no command in a reply. Where one is lost or doubled on the way, all that follow go to
+// Redis names no command in a reply. If one is lost or doubled on the way, all that follow go to
 // the wrong commands, and what one owner is told would grant another's lock. So every call of a
 // script has a tag, the first of ARGV, and every reply begins with a stamp: what it counts, times
-// 100, and the tag. They are one number: to answer with a list costs a server more.
+// 100, plus the tag. That is one number, because answering with a list costs a server more.
 import type { Microseconds } from '../core/units.js';
 
-/** Of so many calls in a row each has a tag of its own, from 0 on. */
+/** How many calls in a row each have a tag of their own, from 0 on. */
 export const TAGS = 100;
 
 /** Lua for the stamp of a count. */
@@ -25,7 +25,7 @@ export function timeOf(count: number): Microseconds {
 
 /**
  * A reply with what its stamp counts in place of the stamp: a number, or a list that begins with
- * one. Null where it is the reply to another call than that of `tag`.
+ * one. Null if the reply is to another call than that of `tag`.
  */
 export function unstamped(reply: unknown, tag: number): number | readonly unknown[] | null {
   if (!Array.isArray(reply)) return countIn(reply, tag);

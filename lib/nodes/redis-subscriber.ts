@@ -1,6 +1,6 @@
 // Hears what a server publishes, over a connection of its own that exists only once somebody
 // waits: a connection that subscribes takes no other commands. Whatever goes wrong here costs
-// time, never safety: who waits polls as well.
+// time, never safety: whoever waits polls as well.
 import type { Redis } from 'ioredis';
 
 import {
@@ -29,7 +29,7 @@ export class RedisSubscriber {
   readonly #stallTimeout: Milliseconds;
   readonly #channels = new Map<string, Channel>();
   readonly #reconnectDelay: ReconnectDelay;
-  // While there is neither, whoever subscribes has a connection made.
+  // While there is neither a client nor a retry, the next to subscribe has a connection made.
   #client: Redis | null = null;
   #retryTimer: TimerHandle = null;
   #isReady = false;
@@ -41,9 +41,9 @@ export class RedisSubscriber {
   #stallTimer: TimerHandle = null;
 
   /**
-   * `commonChannel`: all subscribers are subscribed to it while they are to anything, so that one
-   * look there tells whether anybody listens at all. `stallTimeout`: a connection that owes answers
-   * and is silent for longer is given up for another.
+   * `commonChannel`: whoever is subscribed to anything is subscribed to this too, so that one look
+   * there tells whether anybody listens at all. `stallTimeout`: a connection that owes answers and
+   * is silent for longer is replaced by another.
    */
   constructor(
     target: RedisTarget,
@@ -68,7 +68,7 @@ export class RedisSubscriber {
     return this.#channels.get(channel)?.isLive === true;
   }
 
-  /** Tells `listener` what is published on `channel`, until the function it gives is called. */
+  /** Tells `listener` what is published on `channel`, until the returned function is called. */
   subscribe(channel: string, listener: WakeListener): () => void {
     const known = this.#channels.get(channel);
     const { listeners } = known ?? this.#add(channel);
@@ -81,8 +81,8 @@ export class RedisSubscriber {
   }
 
   /**
-   * The server was reached anew: what was subscribed on an older connection may be dead, and there
-   * is nothing to wait for any more.
+   * The server was reached anew: what was subscribed on an older connection may be dead, and a
+   * retry need not wait any longer.
    */
   renew(): void {
     this.#disconnect();
@@ -113,8 +113,8 @@ export class RedisSubscriber {
     client.unsubscribe(...unheard).catch((error: unknown) => this.#onRefused(client, error));
   }
 
-  // In the async context of the start: a connection outlives the call that listened first, and is
-  // not to keep what belongs to that.
+  // In the async context of the start: a connection outlives the call that listened first, and
+  // must not keep in memory what belongs to that call.
   readonly #connect = inContextOfNow((): void => {
     if (this.#isClosed) return;
     const client = this.#target.connect();
@@ -139,7 +139,7 @@ export class RedisSubscriber {
 
   #replace(): void {
     this.#disconnect();
-    // Also when nobody listens just now: who does next has to wait no less.
+    // Also when nobody listens just now: the next to listen has to wait no less.
     const connect = (): void => {
       this.#retryTimer = null;
       if (this.#channels.size > 0) this.#connect();
@@ -148,7 +148,7 @@ export class RedisSubscriber {
     this.#retryTimer = this.#environment.startTimer(delay, connect, false);
   }
 
-  // A refusal, for want of the right to, leaves the channel as it is: not live.
+  // A refusal, as for want of the right to subscribe, leaves the channel as it is: not live.
   #ask(client: Redis, name: string, channel: Channel): void {
     this.#owe();
     const onLive = (): void => {
@@ -163,15 +163,16 @@ export class RedisSubscriber {
     });
   }
 
-  // By a server that is busy nobody would be heard, or all be told that somebody listens, for as
-  // long as the connection lasts: on the next one all that is wanted is asked for again.
+  // After the refusal of a busy server nothing would be heard, or others would count a listener
+  // that is gone, for as long as the connection lasts. On the next one all that is wanted is asked
+  // for again.
   #onRefused(client: Redis, error: unknown): void {
     const outcome = outcomeOfError(error instanceof Error ? error.message : '');
     const isForATime = isRefusal(outcome) && !outcome.isMisconfiguration;
     if (isForATime && client === this.#client) this.#replace();
   }
 
-  // Who accepts and never answers, or is gone without a word, would else be waited for for ever.
+  // A server that accepts and never answers, or is gone without a word, is not waited for for ever.
   #owe(): void {
     this.#owed += 1;
     this.#stallTimer ??= this.#startStall();
@@ -211,7 +212,7 @@ export class RedisSubscriber {
   }
 }
 
-// Anybody may publish anything: what is no count is one.
+// Anybody may publish anything: what is not a count is taken for 1.
 function countOf(message: string): number {
   const count = Number(message);
   return Number.isSafeInteger(count) && count > 0 ? count : 1;

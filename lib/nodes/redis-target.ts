@@ -20,9 +20,9 @@ export interface RedisClient {
 export interface RedisTarget {
   /** `redis://host:port/db`, without credentials. */
   readonly name: string;
-  /** The same for two entries that name one server: another database is no other server. */
+  /** The same for two entries that name one server: another database is not another server. */
   readonly identity: string;
-  /** It goes over TLS, and whoever answers is believed. */
+  /** Whether it goes over TLS and whoever answers is believed. */
   readonly isUnverified: boolean;
   /** Makes a client that connects once, and never again. */
   connect(): Redis;
@@ -38,9 +38,9 @@ export function targetOfUrl(url: string, keyPrefix: string, origin: string): Red
 
 /**
  * Takes ioredis options. Those that could send a command twice or late are overruled.
- * @throws TypeError where they hold a `keyPrefix` that differs from ours or no number for `db` or
- *   `port`, where they ask for TLS and ioredis would not speak it, or where a host or path is no
- *   text, or a URL, which may hold a password; TypeError, RangeError for a bad `connectTimeout`.
+ * @throws TypeError where their `keyPrefix` differs from ours, `db` or `port` is not a number, they
+ *   ask for TLS and ioredis would not speak it, or a host or path is not a string, or is a URL,
+ *   which may hold a password; TypeError, RangeError for a bad `connectTimeout`.
  */
 export function targetOfOptions(
   options: RedisOptions,
@@ -59,7 +59,7 @@ export function targetOfOptions(
 }
 
 /**
- * Takes the address and the options of an application's client, not its connection: that one may
+ * Takes the address and the options of an application's client, not its connection, which may
  * queue and repeat commands. The client is left alone.
  * @throws TypeError as {@link targetOfOptions}.
  */
@@ -82,7 +82,7 @@ export function targetOfClient(
 export function endClient(client: Redis): void {
   // On a client that has ended, this would start a timer that nothing clears.
   if (client.status !== 'end') client.disconnect();
-  // A hung server never answers the end of the stream. There is none before the connecting.
+  // A hung server never answers the end of the stream. Before it connects, a client has no stream.
   (client.stream as Redis['stream'] | undefined)?.destroy();
 }
 
@@ -98,7 +98,7 @@ const lockConnection = {
   maxRetriesPerRequest: 0,
   retryStrategy: () => null,
   sentinelRetryStrategy: () => null,
-  // Else one that hangs keeps its socket, and the process, for ever, and no other is asked.
+  // Else a Sentinel that hangs keeps its socket, and the process, for ever, and no other is asked.
   sentinelCommandTimeout: 1_000,
   reconnectOnError: null,
   failoverDetector: false,
@@ -111,15 +111,15 @@ const lockConnection = {
   monitor: false,
   readOnly: false,
   stringNumbers: false,
-  // Replies alike with ioredis 5 and 6.
+  // So that replies are alike with ioredis 5 and 6.
   protocol: 2,
   replyMapping: 'legacy',
   // Ours is in the keys already.
   keyPrefix: '',
 } as const satisfies RedisOptions;
 
-// A keepAlive of 0, as is the default of ioredis 5, is the system's: mostly two hours. Long before,
-// a NAT or a balancer has forgotten who is idle, and the next call would find all nodes silent.
+// A keepAlive of 0, the default of ioredis 5, means the system's: mostly two hours. Long before, a
+// NAT or a balancer has forgotten idle connections, and the next call would find all nodes silent.
 function lockConnectionOf({ keepAlive = 0 }: RedisOptions) {
   return { ...lockConnection, keepAlive: keepAlive > 0 ? keepAlive : KEEP_ALIVE };
 }
@@ -135,7 +135,7 @@ function optionsOfUrl(text: string, origin: string): RedisOptions {
   const url = URL.canParse(text) ? new URL(text) : null;
   const database = /^\/?(\d*)$/.exec(url?.pathname ?? '')?.[1];
   const settings = /^(?:\?family=([046]))?$/.exec(url?.search ?? '');
-  // What is behind a # in a password would be left away, and what is before it be taken for a host.
+  // Of a password with a #, the part behind it would be dropped, and the rest taken for a host.
   if (url === null || database === undefined || settings === null || url.hash !== '') {
     throw new TypeError(
       `Expected ${origin} to be ${scheme}://[user:password@]host[:port][/database], ` +
@@ -170,7 +170,7 @@ function checkOptions(options: RedisOptions, keyPrefix: string, origin: string):
   checkAddresses(options, origin);
 }
 
-// Two prefixes would be put before the keys, or one silently left away: both make another world.
+// Else two prefixes would be put before the keys, or one silently dropped: both make another world.
 function checkKeyPrefix(options: RedisOptions, keyPrefix: string, origin: string): void {
   const own = options.keyPrefix ?? '';
   if (own === '' || own === keyPrefix) return;
@@ -181,8 +181,8 @@ function checkKeyPrefix(options: RedisOptions, keyPrefix: string, origin: string
   );
 }
 
-// Of what is no number, such as a variable that is not set, ioredis makes NaN: it goes on with
-// database 0, and rejects a promise that nobody has. Of a timeout it throws where nobody catches.
+// ioredis makes NaN of what is not a number, such as a variable that is not set: it goes on with
+// database 0, and rejects a promise that nobody has. For a timeout it throws where nobody catches.
 function checkNumbers({ connectTimeout, ...options }: RedisOptions, origin: string): void {
   checkNumber(`${origin}.connectTimeout`, connectTimeout ?? 0, 0, DELAY_MAX);
   for (const name of ['db', 'port'] as const) {
@@ -215,7 +215,7 @@ function checkAddress(address: unknown, forbidden: RegExp, origin: string): void
   );
 }
 
-// Behind Sentinel ioredis goes by `tls` only where it is told so a second time.
+// Behind Sentinel ioredis goes by `tls` only if a second option says so.
 function checkSentinelTls(options: RedisOptions, origin: string): void {
   if (!options.sentinels || !options.tls || options.enableTLSForSentinelMode === true) return;
   throw new TypeError(
@@ -224,7 +224,7 @@ function checkSentinelTls(options: RedisOptions, origin: string): void {
   );
 }
 
-// As Node.js has it: a word of the options overrules the one for the whole process.
+// As in Node.js, the option overrules the environment variable for the whole process.
 function isUnverified({ tls, sentinelTLS }: RedisOptions): boolean {
   const rejectUnauthorized = process.env.NODE_TLS_REJECT_UNAUTHORIZED !== '0';
   const given = [tls, sentinelTLS].filter((each) => Boolean(each));

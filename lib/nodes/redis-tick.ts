@@ -1,5 +1,5 @@
 // Ends a tick for all nodes of a set. Mostly they are asked the same, and encoding a call costs
-// more than all else about it: it is done once, not once for each node.
+// more than all else about it: so it is done once, not once for each node.
 import { afterMicrotasks, inMicrotask, type Environment } from '../core/environment.js';
 import type { EncodedCommand } from './redis-command.js';
 import { isAskedAlike, type BatchedOperation } from './redis-script-arguments.js';
@@ -11,7 +11,7 @@ export interface Collector {
   sendNext(memo: CallMemo): boolean;
 }
 
-/** A call as it is sent, and what the reply to it is known by. */
+/** A call as it is sent, and the tag that its reply is recognised by. */
 export interface TaggedCall {
   readonly tag: number;
   readonly command: EncodedCommand;
@@ -23,7 +23,7 @@ export class CallMemo {
   #operations: readonly BatchedOperation[] = [];
   #call: TaggedCall | null = null;
 
-  /** What `encode` gives for these operations, or gave if the last call was this one. */
+  /** What `encode` returns for these operations, or returned if the last call was the same. */
   encodeOnce(
     script: string,
     operations: readonly BatchedOperation[],
@@ -47,7 +47,7 @@ export class CallMemo {
 /** The ticks of one set of nodes. */
 export class RedisTick {
   #collectors: Collector[] = [];
-  /** The last one. Processes begin anywhere: their replies may be mixed up too. */
+  /** The last tag. Each process begins anywhere: replies of two processes may be mixed up too. */
   #tag: number;
 
   constructor(environment: Environment) {
@@ -56,7 +56,7 @@ export class RedisTick {
 
   readonly #endAfterMicrotasks = (): void => afterMicrotasks(() => this.#end());
 
-  /** What `collector` has when the tick ends is sent then. */
+  /** Sends what `collector` has when the tick ends. */
   join(collector: Collector): void {
     // After all microtasks of this tick: callers resumed by one reply ask again in one call,
     // and a lock that is released and handed on is one call too.
@@ -64,7 +64,7 @@ export class RedisTick {
     this.#collectors.push(collector);
   }
 
-  /** What the reply to the next call is known by. */
+  /** The tag that the reply to the next call is recognised by. */
   nextTag(): number {
     this.#tag = (this.#tag + 1) % TAGS;
     return this.#tag;
