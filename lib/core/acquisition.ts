@@ -164,7 +164,7 @@ export class Acquisition {
     for (const { line } of this.waiter.places) line.outage = isOutage ? refused : null;
   }
 
-  // If it rested behind a holder of this process, it could be handed the lock it then tries for.
+  // If it rested behind a holder of this process it could be handed the lock, yet try for it again.
   #isSpent(result: FailedAttempt): boolean {
     if (this.#patience() > 0) return false;
     // The key on the deciding node may be that of somebody who is gone.

@@ -141,7 +141,7 @@ export class Custody {
   /** @internal Called by a charge. */
   onLost({ lock, holding, waiter, hasBody }: Charge, reason: LossReason): void {
     const { environment, observer, waitingRoom } = this.#context;
-    // A lock by hand that was lost may never be released by anybody: it leaves custody now.
+    // A lost lock that was acquired by hand might never be released: it leaves custody now.
     if (!hasBody) this.#discharge(lock);
     observer.lost(lock, reason, environment.now() - holding.acquiredAt);
     lock.abortSignal();
@@ -226,7 +226,7 @@ export class Custody {
     });
   }
 
-  // Extends the lock for what is left of `holdAtLeast`, as far as a ttl reaches, and leaves it.
+  // Extends the lock for what is left of `holdAtLeast`, as far as a ttl reaches, and abandons it.
   async #leave(charge: Charge, retention: Retention): Promise<void> {
     const { environment, options } = this.#context;
     const { holding } = charge;

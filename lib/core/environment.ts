@@ -48,7 +48,7 @@ const wallNow = Date.now.bind(Date);
 /** Calls back when the code that is running now has ended. */
 export const inMicrotask = queueMicrotask;
 
-/** Called from within a microtask, calls back when all are done, also those they start. */
+/** From within a microtask: calls back when all microtasks are done, also those they start. */
 export const afterMicrotasks: (callback: () => void) => void = process.nextTick.bind(process);
 
 /** A moment of {@link Environment.wallClock} for people: ISO 8601, in UTC. */

@@ -97,7 +97,8 @@ export class LockTakenError extends RedlockError {
   readonly retryAfter: Milliseconds | null;
   /**
    * Those of `resources` that were found taken, sorted. Each node names at most one, so others may
-   * be taken too. Or those that other calls of this process were first for. Empty when unknown.
+   * be taken too. If calls of this process were first, those that they were first for. Empty when
+   * unknown.
    */
   readonly taken: readonly string[];
 

@@ -15,8 +15,8 @@ import type { RoundTerms } from './node-leases.js';
 import type { Microseconds, Milliseconds } from './units.js';
 
 /**
- * The least share of its ttl that a lock must have left to be handed over: whoever gets it shall
- * have what the nodes would have given, within a tenth.
+ * The least share of its ttl that a lock must have left to be handed over: whoever gets it has
+ * what the nodes would have given, within a tenth.
  */
 const HANDED_OVER_MIN = 0.9;
 
@@ -242,7 +242,7 @@ export class Holding implements Extendable {
     const succession = this.#care?.onReleasing() ?? 'others';
     const onDone = (listeners: number): void => {
       this.#care?.onReleased(wasHeld, listeners);
-      // As in an attempt: late answers must not keep in memory whose lock it was.
+      // As in an attempt: late answers must not keep the user of the lock in memory.
       this.#care = null;
       finish();
     };

@@ -111,7 +111,7 @@ export class Line {
   /**
    * The delay between a wake-up and the attempt: Redis tells its subscribers in a fixed order, and
    * the first would win every time. A process that has lost as many races as it has rivals has seen
-   * each of them win, and goes at once. The others draw a delay, half as long after each lost race.
+   * each of them win, and goes at once. The others draw, up to half as long after each lost race.
    */
   raceDelay(environment: Environment): Milliseconds {
     const { racers, races } = this;

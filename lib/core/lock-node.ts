@@ -98,7 +98,7 @@ export type ReleaseAnswer = { readonly vote: 'done'; readonly listeners: number 
 
 /** Is told of the releases of one resource on one node. */
 export interface WakeListener {
-  /** Whether every release is heard from now on; else some may be missed. Called on each change. */
+  /** Whether every release is heard from now on, or perhaps none. Called when that changes. */
   onLive(isLive: boolean): void;
   /** A release was told to `listeners` processes, the one that released not counted. */
   onWake(listeners: number): void;

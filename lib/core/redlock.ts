@@ -80,7 +80,7 @@ export class Redlock {
 
   /**
    * Locks all of `resources` or none, for `ttl` ms (whole, 100 to `ttlMax`), and waits for them
-   * up to `wait`. Nothing extends the lock unless `watchdog` is on. The caller must release it.
+   * up to `wait`. Nobody but the caller extends the lock unless `watchdog` is on. Release it.
    * @param held Resources that the caller already holds, here and in the methods below: the call
    *   is queued before those that wait for them.
    * @throws LockTakenError, NoQuorumError, LockExpiredError after `wait`; RedlockClosedError;

@@ -18,7 +18,7 @@ const HAND_OVERS_MAX = 16;
 
 /**
  * For how long after its first acquisition a lock is still handed over. If calls hold it for long,
- * 16 of them would take longer than other processes wait, and telling those costs little beside.
+ * 16 of them would take longer than other processes wait; beside that, telling those costs little.
  */
 const HAND_OVERS_TIME: Milliseconds = 50;
 
