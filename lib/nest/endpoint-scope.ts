@@ -1,5 +1,5 @@
-// One call of a `@Locked` endpoint, from the interceptor to the end of its response. The lock is
-// the scope's, not the handler's: what inner interceptors do after the handler, such as
+// One call of a `@Locked` endpoint, from the interceptor to the end of its response. The lock
+// belongs to the scope, not to the handler: what inner interceptors do after the handler, such as
 // committing a transaction, happens under it too.
 import type { ExecutionContext } from '@nestjs/common';
 
@@ -10,12 +10,12 @@ import type { LockedDefinition } from './locked-definition.js';
 import { dropUnread, holdWhileOngoing } from './locked-result.js';
 import { isStreamed } from './result-checks.js';
 
-/** What came of asking for a method's own lock: null where `onTaken` has to decide. */
+/** The outcome of acquiring a method's own lock; `hold` is null where `onTaken` has to decide. */
 export interface Entry {
   readonly hold: Hold | null;
 }
 
-/** The scope that `LockedInterceptor` opened for this method's present call, if any. */
+/** The scope that `LockedInterceptor` opened for the current call of this method, if any. */
 export function findScope(definition: LockedDefinition): EndpointScope | undefined {
   for (const scope of contextScopes()) if (scope.awaits(definition)) return scope;
   return undefined;
@@ -24,7 +24,7 @@ export function findScope(definition: LockedDefinition): EndpointScope | undefin
 /** One call of a `@Locked` endpoint. */
 export class EndpointScope {
   readonly context: ExecutionContext;
-  /** Aborts when the response is over: who still waits for the lock then waits for nobody. */
+  /** Aborts when the response is over: nobody needs the lock then, so waiting for it ends. */
   readonly signal: AbortSignal;
   readonly #definition: LockedDefinition;
   #entry: Entry | null = null;
@@ -32,10 +32,10 @@ export class EndpointScope {
   #result: unknown;
   #hasAnswer = false;
   #isAbandoned = false;
-  // What the handler returned, and what is sent for it, where that goes on.
+  // Results that go on after the call: the handler's own, and what is sent in their place.
   readonly #ongoing = new Set<unknown>();
-  // The run of the handler under way, with a retrying interceptor one after another, and what is
-  // sent of its answer: each until it has left.
+  // Uses of the lock that have not ended: runs of the handler (a retrying interceptor starts one
+  // after another), and streamed answers.
   readonly #visits = new Set<Promise<void>>();
 
   constructor(definition: LockedDefinition, context: ExecutionContext, signal: AbortSignal) {
@@ -49,24 +49,25 @@ export class EndpointScope {
     return this.#isOver;
   }
 
-  /** Whether the handler runs, or a stream that it returned is still read. */
+  /** Whether the handler runs, or a stream of the response is still being read. */
   get isBusy(): boolean {
     return this.#visits.size > 0;
   }
 
-  /** Whether anything of the response has come out of the inner interceptors. */
+  /** Whether the inner interceptors have emitted any of the response. */
   get hasAnswer(): boolean {
     return this.#hasAnswer;
   }
 
-  /** What is locked for this call, if anything is yet. */
+  /** What is locked for this call; null while nothing is. */
   get resources(): readonly string[] | null {
     return this.#entry?.hold?.lock.resources ?? null;
   }
 
   /**
-   * Whether a call of the method is the one that this scope, which is not over, was opened for.
-   * While the handler runs it is not: a handler that calls itself is a second acquisition.
+   * Whether a call of the method is the one that this scope was opened for. Ask only while the
+   * scope is not over. False while the handler runs: if it calls itself, that is a second
+   * acquisition.
    */
   awaits(definition: LockedDefinition): boolean {
     return definition === this.#definition && !this.isBusy;
@@ -78,7 +79,7 @@ export class EndpointScope {
   }
 
   /**
-   * The handler comes in. It gets the scope's lock on loan; where there is none yet, what `open`
+   * Lends the scope's lock to the handler, which begins. Where there is none yet, what `open`
    * acquires becomes the scope's.
    */
   async enter(open: () => Promise<Entry>): Promise<Entry> {
@@ -91,7 +92,7 @@ export class EndpointScope {
       throw error;
     }
     const { hold } = entry;
-    // What is taken now may be free when an interceptor tries again.
+    // Taken is not remembered: the resource may be free when an interceptor retries.
     this.#entry = hold === null ? null : entry;
     if (hold !== null) {
       return {
@@ -105,7 +106,7 @@ export class EndpointScope {
     return entry;
   }
 
-  /** Runs the inner interceptors, pipes and handler: in this scope, and under its lock. */
+  /** Runs the inner interceptors, pipes and handler in this scope and under its lock. */
   run<T>(body: () => T): T {
     const inScope = (): T => runInScope(this, body);
     const hold = this.#entry?.hold ?? null;
@@ -113,9 +114,9 @@ export class EndpointScope {
   }
 
   /**
-   * Keeps the lock for an answer that is sent as it comes, also where that is not the handler's own
-   * result but an Observable's value, or what an inner interceptor has made.
-   * @returns What is to be sent in its place.
+   * Keeps the lock until a streamed answer is done, even if that is not the handler's own result
+   * but a value of an Observable, or made by an inner interceptor.
+   * @returns What to send in its place.
    */
   answerWith(answer: unknown): unknown {
     this.#hasAnswer = true;
@@ -125,7 +126,7 @@ export class EndpointScope {
     return holdWhileOngoing(answer, this.#lend(hold, this.#startVisit()));
   }
 
-  /** The response is over: what nobody has begun to read for it, nobody will. */
+  /** Drops what nobody has begun to read: the response is over, so nobody will. */
   abandon(): void {
     this.#isAbandoned = true;
     for (const result of this.#ongoing) dropUnread(result);
@@ -140,7 +141,7 @@ export class EndpointScope {
     await this.#entry?.hold?.end(this.#result);
   }
 
-  /** Releases when nothing of the handler runs any more. Never rejects. */
+  /** Releases once the handler and its streams have ended. Never rejects. */
   async close(): Promise<void> {
     this.#isOver = true;
     // A response can end before its handler: a timeout, a client that hung up, a stream.
@@ -149,7 +150,7 @@ export class EndpointScope {
   }
 
   #lend({ lock }: Hold, leave: (result: unknown) => void): Hold {
-    // In the scope too: a retry subscribes to an Observable from within what failed.
+    // In the scope too: a retry subscribes to an Observable from within the run that failed.
     const run: ContextRunner = (body) => this.run(body);
     const onOngoing = (result: unknown): void => {
       this.#ongoing.add(result);
@@ -169,7 +170,7 @@ export class EndpointScope {
   }
 }
 
-/** The scope's lock as the handler sees it: its end is the end of the handler's use only. */
+/** The scope's lock as the handler sees it: ending it ends only the handler's use. */
 function lend(
   lock: Lock,
   run: ContextRunner,

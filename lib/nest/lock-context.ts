@@ -1,6 +1,6 @@
 // Which locks the running async context holds, and which endpoint call it belongs to. A chain of
-// frames in AsyncLocalStorage, innermost first; every frame is closed when its body has settled,
-// so that work started inside, which outlives the body, does not believe that it is locked.
+// frames in AsyncLocalStorage, innermost first. Every frame is closed when its body has settled, so
+// that work started inside that outlives the body does not believe it holds the lock.
 import { AsyncLocalStorage } from 'node:async_hooks';
 
 import type { Lock } from '../core/lock.js';
@@ -8,19 +8,19 @@ import type { EndpointScope } from './endpoint-scope.js';
 
 /** A lock that a body runs under. */
 export interface ContextLock {
-  /** What acquired it: locks of another domain are other locks. */
+  /** The lock domain that acquired it: locks of another domain are other locks. */
   readonly domain: object;
   readonly lock: Lock;
   /** Who acquired it, for people: `InventoryService.reserve`. */
   readonly place: string;
 }
 
-/** Runs a function as a holder of the locks that were captured. */
+/** Runs a function as a holder of the captured locks. */
 export type ContextRunner = <T>(body: () => T) => T;
 
 interface Frame {
   outer: Frame | undefined;
-  /** Null where the frame is that of a scope, or closed. */
+  /** Null in the frame of a scope, and in a closed one. */
   held: ContextLock | null;
   readonly scope: EndpointScope | null;
 }
@@ -28,11 +28,11 @@ interface Frame {
 const storage = sharedStorage();
 
 /**
- * The lock that the running async context holds: inside a `@Locked` method or the body of
- * `RedlockService.using`, also in what they call and await. With several, the innermost one, or
- * the innermost one of `resource`. Undefined outside, as in the body of a `for await` over a
- * `@Locked` generator, and in background work that outlives the body. The lock may have been lost
- * meanwhile: watch its `signal`, ask its `isValid`.
+ * Returns the lock that the running async context holds: inside a `@Locked` method or the body of
+ * `RedlockService.using`, and in everything they call and await. With several locks, the innermost
+ * one, or the innermost one of `resource`. Undefined outside, which includes the body of a
+ * `for await` over a `@Locked` generator and background work that outlives the body. The lock may
+ * have been lost meanwhile: watch its `signal`, or check its `isValid`.
  * @example
  * ```ts
  * @Locked('nightly-report')
@@ -56,7 +56,7 @@ function* contextLocks(): Generator<ContextLock> {
   for (const { held } of frames()) if (held !== null) yield held;
 }
 
-/** The locks of `domain` that the running async context holds, innermost first; none is lost. */
+/** The locks of `domain` that the running async context holds, innermost first; no lost ones. */
 export function heldBy(domain: object): readonly ContextLock[] {
   if (storage.getStore() === undefined) return [];
   return [...contextLocks()].filter((held) => held.domain === domain && held.lock.isValid);
@@ -71,11 +71,11 @@ export function* contextScopes(): Generator<EndpointScope> {
 export async function runHolding<T>(held: ContextLock, body: () => T | Promise<T>): Promise<T> {
   const frame = openFrame(held, null);
   try {
-    // Made a promise within: a query, as of Prisma, begins when it is awaited.
+    // Made a promise inside the frame: a lazy query, such as Prisma's, starts when it is awaited.
     return await storage.run(frame, () => Promise.resolve(body()));
   } finally {
-    // Not only marked: what a lock keeps may keep the context that it was acquired in, whose frame
-    // kept the lock before it, and so on for all rounds of a loop.
+    // Cleared, not only marked: a lock may keep alive the context that it was acquired in, whose
+    // frame kept the lock before it, and so on through every iteration of a loop.
     frame.held = null;
   }
 }
@@ -87,8 +87,8 @@ export function runInScope<T>(scope: EndpointScope, body: () => T): T {
 
 /**
  * Captures which locks the running async context holds, for a body that goes on in calls made
- * from elsewhere. Only that: other stores, such as an inner interceptor's transaction, stay the
- * caller's.
+ * from elsewhere. Captures nothing else: other AsyncLocalStorage values, such as an inner
+ * interceptor's transaction, stay the caller's.
  */
 export function captureContext(): ContextRunner {
   const frame = storage.getStore();
@@ -100,8 +100,8 @@ function openFrame(held: ContextLock | null, scope: EndpointScope | null): Frame
   return { outer, held, scope };
 }
 
-// Closed frames are taken out: a loop that starts its next round inside the body of the last one,
-// be that over by then or not, would otherwise grow the chain for ever.
+// Closed frames are taken out. Otherwise a loop that starts each iteration inside the body of the
+// previous one, whether or not that is over by then, would grow the chain for ever.
 function* frames(): Generator<Frame> {
   let frame = openFrom(storage.getStore());
   while (frame !== undefined) {
@@ -118,7 +118,7 @@ function openFrom(frame: Frame | undefined): Frame | undefined {
 
 type FrameStorage = AsyncLocalStorage<Frame | undefined>;
 
-// One for the ESM and the CJS copy of the package: a lock that the other copy holds must be seen,
+// Shared by the ESM and the CJS copy of the package: a lock of the other copy has to be seen,
 // or a nested call would wait for itself.
 function sharedStorage(): FrameStorage {
   const key = Symbol.for('nestjs-locked.context');

@@ -1,10 +1,10 @@
-// A lock whose end is told from outside: results that are streams outlive the call that made
-// them, and an endpoint's response outlives its handler.
+// A lock whose use is ended from outside: a streamed result outlives the call that made it, and
+// an endpoint's response outlives its handler.
 import { captureContext, type ContextRunner } from './lock-context.js';
 import type { Lock } from '../core/lock.js';
 import type { PlacedOptions, RedlockService } from './redlock.service.js';
 
-/** A lock held until somebody says that its use is over. Nobody but the watchdog bounds it. */
+/** A lock held until somebody says that its use is over. Only the watchdog bounds it. */
 export interface Hold {
   readonly lock: Lock;
   /** Runs a function as a holder of the lock, for `currentLock` and re-entry. */
@@ -16,15 +16,15 @@ export interface Hold {
    * @throws LockLostError where the lock was not held to the end.
    */
   readonly end: (result?: unknown) => Promise<void>;
-  /** Told of each result that the hold lasts for. */
+  /** Called with each ongoing result that the hold lasts for. */
   readonly onOngoing?: (result: unknown) => void;
-  /** Releases after a use that failed or was dropped: its own error counts. Never rejects. */
+  /** Releases after a use that failed or was dropped. Never rejects: the use's own error counts. */
   readonly settle: () => Promise<void>;
 }
 
 /**
  * Acquires by `service.using`, whose body lasts until the hold ends.
- * @throws what `using` does; all of it is about this acquisition, as no user code runs in it.
+ * @throws What `using` throws. All of it concerns this acquisition, as no user code runs in it.
  */
 export function openHold(
   service: RedlockService,
@@ -37,14 +37,14 @@ export function openHold(
       resolve(hold);
       return ended;
     });
-    // Without effect once there is a hold: its end or settle reports what happens then.
+    // Has no effect once there is a hold: from then on its `end` or `settle` reports.
     finished.catch(reject);
   });
 }
 
 /**
- * A hold for a body that was given `lock` and lasts until `ended`; `finished` is what became of
- * it and of the release after it.
+ * Makes a hold for a body that was given `lock` and lasts until `ended`. `finished` gives the
+ * outcome of the body and of the release after it.
  */
 export function createHold(
   lock: Lock,
@@ -71,5 +71,5 @@ export function createHold(
 }
 
 function ignoreLoss(): void {
-  // The use failed by itself, or nobody waits for it any more; the loss has been logged.
+  // The use failed with its own error, or nobody waits for it any more; the loss has been logged.
 }

@@ -1,5 +1,5 @@
-// What one `@Locked` says, checked when the class is defined, so that a mistake ends the start of
-// the application and not a call.
+// What one `@Locked` says, checked when the class is defined: a mistake stops the application from
+// starting, instead of failing a call later.
 import type { Type } from '@nestjs/common';
 
 import { checkBoolean } from '../core/option-checks.js';
@@ -16,27 +16,27 @@ import { moduleOptions, placeOption, type PlacedOptions } from './redlock.servic
 import { checkDomain, defaultDomain } from './redlock.tokens.js';
 import type { ReentrantOptions } from './reentry.js';
 
-/** What a method gives instead when others hold its lock. */
+/** A fallback that runs in place of a method when others hold its lock. */
 export type TakenFunction = (...args: never[]) => unknown;
 
 /** What a `@Locked` method does when others hold its resource. */
 export type OnTaken = 'throw' | 'skip' | TakenFunction;
 
-/** Options of `@Locked`. What is left out is as the module has it. */
+/** Options of `@Locked`. Where one is left out, the module's applies. */
 export interface LockedOptions<Taken extends OnTaken = OnTaken>
   extends Omit<UsingOptions, 'signal'>, ReentrantOptions {
   /**
    * What happens when others hold the resource and `wait` is spent. Only for this method's own
    * acquisition: errors of locks deeper in the call come out as they are.
    * - `'throw'`: the call rejects with the `LockTakenError`.
-   * - `'skip'`: the method does not run; the call resolves undefined (an Observable emits
+   * - `'skip'`: the method does not run; the call resolves to undefined (an Observable emits
    *   undefined, an async generator ends).
    * - a function: it is called with the method's arguments, and its result is the call's. It runs
    *   without a lock.
    * @default 'throw' – work that was not done should not look done
    */
   readonly onTaken?: Taken;
-  /** Which lock domain, where the application has several: `forRoot(nodes, { name })`. */
+  /** The lock domain to use, if the application has several: `forRoot(nodes, { name })`. */
   readonly redlock?: string;
 }
 
@@ -55,8 +55,8 @@ const definitionKey = Symbol.for('nestjs-locked.definition');
 const methodsKey = Symbol.for('nestjs-locked.methods');
 
 /**
- * The module's options are not known when a class is defined: its methods may ask for what the
- * widest would allow, until they are injected with what the module allows.
+ * The widest options that a module can have. The real ones are not known when a class is defined:
+ * its methods are checked against these first, and against the module's once that is injected.
  */
 const widest: RedlockOptions = {
   ttlMax: 86_400_000,
@@ -76,7 +76,7 @@ export function createDefinition(
   return Object.freeze({ method, resource, domain, onTaken, options });
 }
 
-// Those who check an option do not know that it is one of many methods'.
+// The checks do not know whose options they see, so the method is named here.
 function inOptionsOf<T>(method: string, check: () => T): T {
   try {
     return check();
@@ -105,7 +105,7 @@ function readOptions(given: number | LockedOptions) {
 }
 
 /**
- * Makes a definition findable: on the function that locks by it, and by where the class has it.
+ * Makes a definition findable: by the function that locks, and by its key in the class.
  * @throws TypeError above another `@Locked` that takes its resource from the context.
  */
 export function attachDefinition(
@@ -128,12 +128,12 @@ export function attachDefinition(
 }
 
 /**
- * Checks what the methods of an object ask `service` for by what its module allows.
+ * Checks the options of an object's `@Locked` methods against what the module of `service` allows.
  * @throws TypeError, RangeError naming option, rule, value and method.
  */
 export function checkMethods(instance: object, domain: string, service: unknown): void {
   const { [moduleOptions]: allowed } = Object(service) as { [moduleOptions]?: ResolvedOptions };
-  // What a test puts in its place has any type, and of a mock each property may be a mock.
+  // A test double can have any shape, and each property of a mock may itself be a mock.
   if (typeof allowed !== 'object') return;
   for (const { method, domain: theirs, options } of methodsOf(instance).values()) {
     if (theirs !== domain) continue;
@@ -147,12 +147,12 @@ function methodsOf(target: object): Definitions {
   return (Reflect.getMetadata(methodsKey, target) as Definitions | undefined) ?? new Map();
 }
 
-/** By function, what `definitionOf` has found: an endpoint is asked for at each call. */
+/** What `definitionOf` has found, by function: every call of an endpoint asks for it. */
 const definitions = new WeakMap<object, LockedDefinition | undefined>();
 
 /**
- * The definition by which a method of `type` locks, also where another decorator has wrapped it and
- * kept none of its metadata; undefined where it is not `@Locked`.
+ * Finds the definition by which a method of `type` locks, even if another decorator has wrapped it
+ * and kept none of its metadata. Undefined if the method is not `@Locked`.
  */
 export function definitionOf(method: object, type: Type): LockedDefinition | undefined {
   if (!definitions.has(method)) definitions.set(method, findDefinition(method, type));
@@ -164,7 +164,7 @@ function findDefinition(method: object, type: Type): LockedDefinition | undefine
   if (own !== undefined) return own as LockedDefinition;
   let owner: object | null = type.prototype as object;
   while (owner !== null) {
-    // An override has no definition of its own, whatever it overrides.
+    // Own metadata only: an override does not inherit the definition of what it overrides.
     for (const [key, { value }] of Object.entries(Object.getOwnPropertyDescriptors(owner))) {
       if (value !== method) continue;
       return Reflect.getOwnMetadata(definitionKey, owner, key) as LockedDefinition | undefined;

@@ -1,4 +1,4 @@
-// The function that stands in for a `@Locked` method: acquire, run, hold as long as it takes.
+// The function that stands in for a `@Locked` method: acquires, runs, and holds until it is done.
 import { from, isObservable, mergeMap, Observable } from 'rxjs';
 
 import { LockTakenError } from '../core/errors.js';
@@ -15,10 +15,10 @@ import type { RedlockService } from './redlock.service.js';
 /** Any method, as the wrapper sees it. */
 export type Method = (this: unknown, ...args: unknown[]) => unknown;
 
-/** What a method returns decides what its stand-in returns at once, before it is locked. */
+/** What a method returns; decides what its stand-in returns at once, before acquiring. */
 export type ResultKind = 'promise' | 'observable' | 'async-generator';
 
-/** The stand-in for `method`; only what it does, not its name or metadata. */
+/** Makes the stand-in for `method`: what it does, without its name and metadata. */
 export function lockMethod(method: Method, definition: LockedDefinition, kind: ResultKind): Method {
   const run = { promise: runPromise, observable: runObservable, 'async-generator': runSteps };
   const runKind = run[kind];
@@ -29,7 +29,7 @@ export function lockMethod(method: Method, definition: LockedDefinition, kind: R
 
 /**
  * Acquires a method's own lock.
- * @throws what `RedlockService.using` does, but for the LockTakenError that `onTaken` is to see.
+ * @throws What `RedlockService.using` throws, except a LockTakenError that `onTaken` deals with.
  */
 export async function acquireEntry(
   service: RedlockService,
@@ -47,7 +47,7 @@ export async function acquireEntry(
   }
 }
 
-/** Whether it is for `onTaken` to say what becomes of a failed acquisition. */
+/** Whether `onTaken` decides what becomes of a failed acquisition. */
 function decides({ onTaken }: LockedDefinition, error: unknown): boolean {
   return onTaken !== 'throw' && error instanceof LockTakenError;
 }
@@ -104,7 +104,7 @@ class LockedCall {
     return Reflect.apply(this.#method, this.#instance, this.#args);
   }
 
-  /** Runs the method, and awaits it in the same context: a query begins when it is awaited. */
+  /** Runs the method and awaits it in the same context: a lazy query starts when awaited. */
   readonly result = async (): Promise<unknown> => {
     const outcome = this.run();
     this.assertDeferred(outcome);
@@ -118,7 +118,7 @@ class LockedCall {
     return Reflect.apply(onTaken, this.#instance, this.#args);
   }
 
-  /** @throws TypeError for what a synchronous method returned. */
+  /** @throws TypeError if the result is that of a synchronous method. */
   assertDeferred(result: unknown): void {
     if (isDeferred(result)) return;
     throw new TypeError(
@@ -136,7 +136,7 @@ class LockedCall {
   #service(): RedlockService {
     const instance = this.#instance as Partial<Record<symbol, RedlockService>> | null | undefined;
     const service = instance?.[getRedlockToken(this.definition.domain)];
-    // What a test puts in its place has any type.
+    // A test double can have any shape.
     if (typeof service?.using === 'function') return service;
     throw this.#strangeService();
   }
@@ -164,14 +164,14 @@ function runInBody(call: LockedCall): Promise<unknown> {
       hasBegun = true;
       const result = await call.result();
       if (!isOngoing(result)) return result;
-      // It outlives the call, and the body has to last as long as it does.
+      // The result outlives the call, and the body has to last as long as the result.
       const { hold, ended } = createHold(lock, () => finished);
       resolve(holdWhileOngoing(result, hold));
       return ended;
     });
     finished
       .catch((error: unknown) => {
-        // An error of the body may come from a lock deeper in the call.
+        // Once the body has begun, the error may come from a lock deeper in the call.
         if (hasBegun || !decides(call.definition, error)) throw error;
         return call.resultWhenTaken();
       })
@@ -184,7 +184,7 @@ async function runInScope(call: LockedCall): Promise<unknown> {
   if (hold === null) return call.resultWhenTaken();
   let result: unknown;
   try {
-    // What came before the method, such as a pipe, may have lasted. A test's mock has any shape.
+    // A slow pipe before the method may have outlasted the lock. A mock can have any shape.
     const { lock }: { readonly lock: Partial<Lock> } = hold;
     if (lock.isLost?.() === true) throw hold.lock.lostError();
     result = await hold.run(call.result);
@@ -210,7 +210,7 @@ function runObservable(call: LockedCall): Observable<unknown> {
 function observed(call: LockedCall): Observable<unknown> {
   const result = call.run();
   call.assertDeferred(result);
-  // Declared as an Observable, but a promise or the like: its values are what was meant.
+  // Declared as an Observable; if it is a promise or the like, its values are what was meant.
   return from(result as Observable<unknown>);
 }
 
@@ -219,7 +219,7 @@ function enterOnSubscribe(call: LockedCall): Observable<Entry> {
     const cancel = new AbortController();
     call.enter(cancel.signal).then(
       (entry) => {
-        // Nobody waits any more, and the cancellation came too late.
+        // Nobody waits any more: the lock was acquired before the cancellation took effect.
         if (subscriber.closed) return void entry.hold?.settle();
         subscriber.next(entry);
         subscriber.complete();
@@ -230,8 +230,8 @@ function enterOnSubscribe(call: LockedCall): Observable<Entry> {
   });
 }
 
-// What reads an endpoint's response does so outside its scope, so that the scope's lock has to be
-// taken over before the first step. Nest awaits handlers, and learns of a taken lock at once.
+// An endpoint's response is read outside its scope, so the scope's lock has to be taken over before
+// the first step. Nest awaits what a handler returns, and so learns of a taken lock at once.
 function runSteps(call: LockedCall): unknown {
   return call.isAwaited() ? call.enter().then((entry) => steps(call, entry)) : runGenerator(call);
 }

@@ -21,15 +21,15 @@ export type LockedResource = Resources | ResourceFunction | ContextResource;
 /**
  * Names the resource of a `@Locked` endpoint from Nest's `ExecutionContext`. The lock is then
  * acquired by the `LockedInterceptor`: after the guards, before the interceptors bound after it,
- * the pipes and the handler. Needs that interceptor, and a call that comes through Nest. Of several
- * `@Locked` on one method it is for the uppermost.
+ * the pipes and the handler. Needs that interceptor, and a call that comes through Nest. Where a
+ * method has several `@Locked`, only the uppermost may use it.
  * @example
  * ```ts
  * @Post(':id/pay')
  * @Locked(fromContext((context) => `order:${context.switchToHttp().getRequest().params.id}`))
  * pay(@Param('id') id: string) { … }
  * ```
- * @throws TypeError for what is not a function.
+ * @throws TypeError for anything but a function.
  */
 export function fromContext(name: (context: ExecutionContext) => Resources): ContextResource {
   if (typeof name !== 'function') {
@@ -48,8 +48,8 @@ export function originOf(resource: LockedResource): ResourceOrigin {
 }
 
 /**
- * What one call locks, checked.
- * @throws TypeError, RangeError where the names are none; what the naming function throws.
+ * Names what one call locks, and checks the names.
+ * @throws TypeError, RangeError for bad names; whatever the naming function throws.
  */
 export function nameResources(
   method: string,

@@ -1,5 +1,5 @@
 // Results that go on after the call: the lock lasts until they have ended, failed or been
-// dropped. When the lock is lost first, they fail with the LockLostError.
+// dropped. If the lock is lost first, they fail with the LockLostError.
 import { finished } from 'node:stream';
 import { ReadableStream } from 'node:stream/web';
 
@@ -15,7 +15,7 @@ export function dropUnread(result: unknown): void {
   const stream = streamOf(result);
   if (stream !== null) {
     if (stream.readableFlowing !== null || stream.readableDidRead) return;
-    // A file that could not be opened may say so later.
+    // A file that could not be opened may report that later.
     stream.once('error', ignoreHere);
     stream.destroy();
     return;
@@ -26,8 +26,8 @@ export function dropUnread(result: unknown): void {
 }
 
 /**
- * On an Observable or iterable under a hold: how to end that where nobody has begun with it. Found
- * by another copy of the package too, whose interceptor the endpoint may have.
+ * On an Observable or iterable under a hold: ends the hold if nobody has begun to read. A global
+ * symbol, as the endpoint's interceptor may be that of another copy of the package.
  */
 const dropKey = Symbol.for('nestjs-locked.drop');
 interface Droppable {
@@ -55,28 +55,28 @@ function holdOngoing(result: unknown, hold: Hold): unknown {
   if (hasStreamingBody(result)) {
     // Where the types of browsers are loaded too, their streams differ from Node's.
     const body = holdWhileRead(result.body, hold) as unknown as Response['body'];
-    // Nest knows by the type that what was fetched is decoded already, whatever the headers say.
+    // The type tells Nest that a fetched body is decoded already, whatever the headers say.
     return Object.defineProperty(new Response(body, result), 'type', { value: result.type });
   }
   return holdWhileIterated(() => result as AsyncIterable<unknown>, hold);
 }
 
 /**
- * An Observable under the hold, which ends with the last subscription that began while it lasted.
- * Subscribing later fails, as nothing would be locked any more.
+ * Makes an Observable under the hold. The hold ends with the last of the subscriptions that began
+ * while it lasted. Subscribing later fails, as nothing would be locked any more.
  */
 export function holdWhileObserved(
   source: () => Observable<unknown>,
   hold: Hold,
 ): Observable<unknown> {
   let observers = 0;
-  // Where nobody subscribes, nobody would end the hold.
+  // Without subscribers, nothing else would end the hold.
   const drop = (): void => {
     if (observers === 0) void hold.settle();
   };
   const stop = onLoss(hold, drop);
   const observable = new Observable((subscriber) => {
-    // From now on who leaves last ends it. A response may have one of these for each try.
+    // From now on the last to leave ends the hold, and each retry would leave a listener behind.
     stop();
     const left = new Subject<void>();
     let isLeaving = false;
@@ -86,7 +86,7 @@ export function holdWhileObserved(
       observers -= 1;
       return observers === 0 ? end() : Promise.resolve();
     };
-    // First of all, as what follows may end at once.
+    // Added first, as what follows may end the subscription at once.
     subscriber.add(() => {
       void leave(hold.settle);
       left.next();
@@ -95,7 +95,7 @@ export function holdWhileObserved(
     if (hold.isOver) subscriber.error(hold.lock.lostError());
     else subscriber.add(onLoss(hold, (reason) => subscriber.error(reason)));
     if (subscriber.closed) return;
-    // defer: a source that throws is one that fails. takeUntil: one that emits all at once ends.
+    // defer makes a source that throws fail; takeUntil ends one that emits everything at once.
     const held = defer(source).pipe(takeUntil(left));
     hold.run(() =>
       held.subscribe({
@@ -113,11 +113,11 @@ export function holdWhileObserved(
 }
 
 /**
- * An async iterable under the hold, which ends with the iteration. Iterating again gives nothing.
- * The loss of the lock ends a pending step at once; the keys stay until the step is really over.
+ * Makes an async iterable under the hold. The hold ends with the iteration; iterating again gives
+ * nothing. Losing the lock ends a pending step at once; the keys stay until it is really over.
  *
- * No generator itself: one makes `return` wait for a pending step, which in a feed waits for news,
- * and does not hear of a `return` before the first step.
+ * Not a generator: that would make `return` wait for a pending step, which in a feed waits for
+ * news, and would not learn of a `return` before the first step.
  */
 export function holdWhileIterated(
   source: () => AsyncIterable<unknown>,
@@ -126,7 +126,7 @@ export function holdWhileIterated(
   let inner: Steps | null = null;
   let pending = 0;
   let isOver = false;
-  // Each step runs in the context of the lock: a generator's body continues in its caller's.
+  // Each step runs in the context of the lock: a generator's body resumes in its caller's context.
   const run = <T>(take: (steps: Steps) => T): T =>
     hold.run(() => take((inner ??= source()[Symbol.asyncIterator]())));
   const abandon = (): void => {
@@ -149,11 +149,11 @@ export function holdWhileIterated(
       if (isOver) stop();
       // Not awaited: a step that hangs must not keep the LockLostError from the consumer.
       if (givesUp && !hold.lock.isValid) abandon();
-      // Another step under way may still be at work: then the last one ends the hold.
+      // If other steps are still under way, the last of them ends the hold.
       else if (isOver && pending === 0) await (givesUp ? hold.settle() : hold.end());
     }
   };
-  // Who takes no step, or no further one, does not come back to learn of the loss.
+  // A consumer that takes no step, or no further one, never comes back to learn of the loss.
   const stop = onLoss(hold, abandon);
   const steps = {
     next: (...value: [] | [unknown]) => step((from) => from.next(...value)),
@@ -177,14 +177,14 @@ export function holdWhileIterated(
 type Steps = AsyncIterator<unknown, unknown>;
 type Step = Promise<IteratorResult<unknown, unknown>>;
 
-/** What has ended, as a generator has: it gives nothing, and throws what is thrown into it. */
+/** Like a generator that has ended: gives nothing, and throws what is thrown into it. */
 async function* nothing(): AsyncGenerator<never, undefined> {}
 
 function holdWhileRead(stream: ReadableStream, hold: Hold): ReadableStream {
   return ReadableStream.from(holdWhileIterated(() => readingOf(stream), hold));
 }
 
-/** As a web stream's own iteration, but its end does not wait for a read that waits for data. */
+/** Like a web stream's own iteration, but ending it does not wait for a pending read. */
 function readingOf(stream: ReadableStream): AsyncIterable<unknown> {
   const reader = stream.getReader();
   const cancel = async (): Promise<IteratorResult<unknown>> => {
@@ -197,7 +197,7 @@ function readingOf(stream: ReadableStream): AsyncIterable<unknown> {
 
 function unlessLost<T>(hold: Hold, take: () => Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
-    // For each step anew: racing with one long-lived promise would leak a reaction a step.
+    // One listener per step: racing with one long-lived promise would leak a reaction per step.
     const stop = onLoss(hold, reject);
     if (hold.lock.signal.aborted) return;
     // Async, as an iterator's steps need not be promises, and may throw.
@@ -208,20 +208,20 @@ function unlessLost<T>(hold: Hold, take: () => Promise<T>): Promise<T> {
 
 function holdUntilClosed(stream: ClosableStream, hold: Hold, isFile: boolean): void {
   const stop = onLoss(hold, (cause) => {
-    // Nobody may listen yet, and an unheard 'error' would end the process. Readers still get it.
+    // If nobody listens yet, an 'error' would end the process. Readers still get it.
     stream.once('error', ignoreHere);
-    // Nest 11 answers with the message of what failed a file, and the loss names who and where.
+    // Nest 11 sends a file's error message to the client, and that of the loss names resources.
     const message = 'The lock was lost before the file was sent';
     stream.destroy(isFile ? new Error(message, { cause }) : cause);
   });
-  // Closed, or at its end where it closes for nobody. Errors are for the reader to hear.
+  // When it closes, or at its end if it never closes. Errors are left to the reader.
   finished(stream, { writable: false, error: false }, () => {
     stop();
     void hold.settle();
   });
 }
 
-/** Calls back when the lock is lost, at once where it was before. Gives how to end that. */
+/** Calls back when the lock is lost, at once if it already is. Returns how to stop that. */
 function onLoss({ lock: { signal } }: Hold, interrupt: (reason: unknown) => void): () => void {
   const target = { interrupt };
   if (signal.aborted) interrupt(signal.reason);
@@ -230,5 +230,5 @@ function onLoss({ lock: { signal } }: Hold, interrupt: (reason: unknown) => void
 }
 
 function ignoreHere(): void {
-  // Nobody waits for what is dropped, and holdUntilClosed tells the reader.
+  // Nobody waits for what is dropped, and with holdUntilClosed the reader gets the error.
 }

@@ -14,8 +14,8 @@ import type { LockedResource } from './locked-resource.js';
 import type { Milliseconds } from '../core/units.js';
 
 type AnyMethod = (...args: never[]) => unknown;
-// `never`: what a generator can be sent is its own matter. An AsyncIterable is sent nothing, as
-// TypeScript before 5.6 has it.
+// `never`: a generator may be sent anything. To TypeScript before 5.6, AsyncIterable means one that
+// is sent nothing.
 type AnyAsyncGenerator = AsyncGenerator<unknown, unknown, never>;
 type Deferred =
   | PromiseLike<unknown>
@@ -24,8 +24,8 @@ type Deferred =
   | AnyAsyncGenerator
   | StreamableFile;
 type Problem<Text extends string> = Readonly<Record<'nestjs-locked', Text>>;
-// What a class's type parameters decide later is no problem: inside a function type it does not
-// keep the compiler from deciding now. `Target` is here for the check to wait for the method.
+// A check that depends on a class's type parameters passes: inside a function type it does not keep
+// the compiler from deciding now. `Target` makes the check wait until the method is known.
 type Unless<Fits, Target, Text extends string> = [Target, () => Fits] extends [
   AnyMethod,
   () => false,
@@ -33,7 +33,7 @@ type Unless<Fits, Target, Text extends string> = [Target, () => Fits] extends [
   ? Problem<Text>
   : unknown;
 
-// Each check is `unknown`, which an intersection swallows, or a Problem that no descriptor has.
+// Each check is `unknown`, which an intersection swallows, or a Problem, which no descriptor has.
 type CheckResult<Target extends AnyMethod> =
   ReturnType<Target> extends Deferred
     ? unknown
@@ -43,7 +43,7 @@ type CheckIterable<Target extends AnyMethod> = Unless<
   Target,
   'an AsyncIterable that a @Locked method returns comes out as an AsyncGenerator'
 >;
-// The async iterables among `Result` that are more than that; streams come out as they are.
+// What async iterables in `Result` have beyond a generator's members; streams come out as they are.
 type Richer<Result> = unknown extends Result
   ? never
   : Result extends { readonly pipe: unknown } | { readonly pipeTo: unknown }
@@ -67,7 +67,7 @@ type CheckTaken<Taken, Target extends AnyMethod> = [Taken] extends [AnyMethod]
       ? unknown
       : Problem<"with onTaken 'skip' a @Locked method may give undefined, and its type says so">
     : unknown;
-// Where a method that was skipped has its undefined.
+// Where the undefined of a skipped method appears.
 type Skipped<Result> =
   Result extends Observable<infer Value>
     ? Value
@@ -88,22 +88,24 @@ export type LockedDecorator<Resource, Taken> = <Target extends AnyMethod>(
 ) => void;
 
 /**
- * Locks a method: over all replicas of the application one call for a resource runs at a time.
- * For providers, controllers, resolvers, gateways, message handlers, `@Cron` and queue jobs,
- * above or below other decorators of Nest, and above one that opens a transaction. The lock lasts,
- * extended by the watchdog, until what the method returns has settled; with an Observable, async
- * iterable or stream until that has ended, failed or been dropped. Of an endpoint it lasts until
- * the whole response is done; with `@Res()` until the handler is, which should
- * `await pipeline(…)` rather than pipe.
+ * Locks a method: across all replicas of the application, one call for a resource runs at a time.
+ * For providers, controllers, resolvers, gateways, message handlers, `@Cron` and queue jobs. Put it
+ * above or below Nest's other decorators, but above one that opens a transaction.
  *
- * A method declared to return an Observable gives one that acquires on subscription, an async
- * generator one that acquires on its first step; any other gives a Promise, whatever its type
- * says. So write `: Observable<…>` itself, no alias or subclass, not imported by `import type`,
- * compile with `emitDecoratorMetadata` and for ES2018 or later, and declare methods that return
- * another iterable or a stream `async`. An async iterable that the Promise resolves with comes out
- * as an async generator, without what else it has: of a page of data return the data.
+ * The lock lasts, extended by the watchdog, until what the method returns has settled; with an
+ * Observable, async iterable or stream, until that has ended, failed or been dropped. On an
+ * endpoint it lasts until the whole response is done; with `@Res()`, until the handler is done,
+ * which should `await pipeline(…)` rather than pipe.
  *
- * Called inside a body that already holds the resource it is refused (`reentrant`). The body of a
+ * A method declared to return an Observable returns one that acquires on subscription, an async
+ * generator returns one that acquires on its first step, and any other method returns a Promise,
+ * whatever its type says. So declare `: Observable<…>` itself, not an alias or subclass, and do not
+ * import it with `import type`; compile with `emitDecoratorMetadata` and for ES2018 or later; and
+ * make methods that return another iterable or a stream `async`. An async iterable that the Promise
+ * resolves to comes out as an async generator, without its other members: instead of a page object
+ * return its data.
+ *
+ * A call inside a body that already holds the resource is refused (see `reentrant`). The body of a
  * `for await` over a locked iterable is not inside: a call there waits, for the loop itself.
  * @typeParam Resource Inferred from `resource`, and compared with the method's parameters.
  * @typeParam Taken Inferred from `onTaken`, and compared with what the method returns.
@@ -111,8 +113,8 @@ export type LockedDecorator<Resource, Taken> = <Target extends AnyMethod>(
  *   arguments that returns either, or {@link fromContext}.
  * @param options Lifetime given to the nodes in ms, or options.
  * @throws TypeError, RangeError when the class is defined: for a bad name or option, and on
- *   anything but a method that can be locked. What its module does not allow, such as a ttl above
- *   `ttlMax`, ends the start.
+ *   anything but a method that can be locked. An option that the module does not allow, such as a
+ *   ttl above `ttlMax`, stops the application from starting.
  * @example
  * ```ts
  * @Locked((sku: string) => `sku:${sku}`, seconds(5))
@@ -125,9 +127,9 @@ export type LockedDecorator<Resource, Taken> = <Target extends AnyMethod>(
  */
 export function Locked<
   const Resource extends LockedResource,
-  // What inference begins with where it looks at a fallback late: one written as a method or as a
-  // `function`, before TypeScript 6. Without a function in it they are refused, and without the
-  // literals 'busy' is taken for any string.
+  // Where inference starts if it looks at a fallback late, as TypeScript before 6 does at one that
+  // is written as a method or as a `function`. Without a function type here such fallbacks are
+  // refused; without the literals, 'busy' is taken for any string.
   const Taken extends OnTaken = 'throw' | ((...args: never[]) => '' | 0 | 0n | false),
 >(
   resource: Resource,
@@ -147,7 +149,7 @@ export function Locked<
 }
 
 function nameOf(target: object, key: string | symbol | DecoratorContext | undefined): string {
-  // A decorator of the standard gets the value, and a context in place of its key.
+  // A standard decorator gets the value, and a context object in place of the key.
   if (typeof key === 'object') {
     throw new TypeError(
       'Expected @Locked to be compiled with experimentalDecorators, as Nest needs it, got a ' +
@@ -167,7 +169,7 @@ function methodOf(name: string, descriptor: PropertyDescriptor | undefined): Met
   throw new TypeError(`Expected @Locked to decorate a method, got the ${kind} ${name}`);
 }
 
-/** What the method returns, as far as it can be told before it runs. */
+/** What the method returns, as far as that is known before it runs. */
 function kindOf(name: string, method: Method, target: object, key: string | symbol): ResultKind {
   const tag: unknown = Reflect.get(method, Symbol.toStringTag);
   if (tag === 'AsyncGeneratorFunction') return 'async-generator';
@@ -182,7 +184,7 @@ function kindOf(name: string, method: Method, target: object, key: string | symb
   return isObservableClass(returned) ? 'observable' : 'promise';
 }
 
-// What TypeScript writes for a declared type that is certainly none of those that may be locked.
+// The metadata that TypeScript emits for declared types that certainly cannot be locked.
 const synchronousTypes: readonly unknown[] = [String, Number, Boolean, BigInt, Symbol, Array];
 
 function isObservableClass(type: unknown): boolean {
@@ -197,15 +199,15 @@ function isObservableClass(type: unknown): boolean {
 }
 
 /**
- * Other decorators keep their metadata on the function itself. Those below have done so already:
- * without the copy routes vanish, and role guards find no roles and let everybody in.
+ * Other decorators keep their metadata on the function itself, and those below `@Locked` have done
+ * so already. Without the copy, routes vanish, and role guards find no roles and let everybody in.
  */
 function copyIdentity(method: Method, wrapper: Method): void {
   for (const metadataKey of Reflect.getOwnMetadataKeys(method)) {
     const value: unknown = Reflect.getOwnMetadata(metadataKey, method);
     Reflect.defineMetadata(metadataKey, value, wrapper);
   }
-  // The tag tells an async generator, for a second @Locked above this one.
+  // The tag marks an async generator, for a second @Locked above this one.
   for (const property of ['name', 'length', Symbol.toStringTag] as const) {
     const value: unknown = Reflect.get(method, property);
     Object.defineProperty(wrapper, property, { value, configurable: true });
@@ -213,9 +215,9 @@ function copyIdentity(method: Method, wrapper: Method): void {
 }
 
 /**
- * Makes Nest inject the service into every instance of the class, and refuse to start without
- * one, or with options that its module does not allow. The accessor keeps Nest's assignment from
- * adding an enumerable property.
+ * Makes Nest inject the service into every instance of the class, and refuse to start without it or
+ * with options that its module does not allow. The accessor keeps Nest's assignment from adding an
+ * enumerable property.
  */
 function injectService(target: object, domain: string): void {
   const token = getRedlockToken(domain);

@@ -39,31 +39,34 @@ import type { RedlockService } from './redlock.service.js';
 /** Token of the {@link ResolvedHttpStatus} of the application. */
 export const httpStatusToken = Symbol.for('nestjs-locked.http-status');
 
-// On the execution context, which one call's interceptors share, for as long as the response is
-// under way: with several lock domains, or bound by hand as well, the first LockedInterceptor acts
-// for all.
+// Set on the execution context, which all interceptors of a call share, while the response is under
+// way. Where there are several LockedInterceptors (one per lock domain, or one bound by hand as
+// well), the first acts for all.
 const handledKey = Symbol.for('nestjs-locked.handled');
 
 /**
  * Keeps the lock of a `@Locked` endpoint until its whole response is done, and turns lock errors,
- * also those of locks deeper in the call, into the transport's own. `RedlockModule` registers it
- * for all endpoints; with `interceptor: false` bind it where you want it.
+ * including those of locks deeper in the call, into the transport's own. `RedlockModule` registers
+ * it for all endpoints; with `interceptor: false`, bind it where you want it.
  *
  * A literal resource, or `fromContext`, is acquired here: after the guards, before the
  * interceptors bound after this one, the pipes and the handler. A function of the arguments is
- * acquired when the handler is entered. Either way a transaction that an inner interceptor opens
- * commits inside the lock. Not inner is an `APP_INTERCEPTOR` of the root module, or of one that is
- * imported before `RedlockModule`: Nest runs these first. A handler's unfinished stream is waited
- * for, also when the client has its response, unless nobody has begun to read it by then; what a
- * handler writes by itself, with `@Res()`, only if it awaits the end of that.
+ * acquired when the handler is entered. Either way, a transaction that an inner interceptor opens
+ * commits inside the lock. An `APP_INTERCEPTOR` of the root module, or of a module imported before
+ * `RedlockModule`, is not an inner one: Nest runs it first.
+ *
+ * The lock waits for a handler's unfinished stream, even when the client has its response, unless
+ * nobody has begun to read the stream by then. It waits for what a handler writes by itself, with
+ * `@Res()`, only if the handler awaits the end of that.
  *
  * Over HTTP: 423 with `Retry-After` for taken, 503 with `Retry-After` for no quorum, expired
- * and closed (1 s where nobody knows better), 500 for lost. Otherwise `RpcException`,
- * `WsException`, or a GraphQL error with `extensions.code`. The original is the `cause`. Errors of
- * guards do not come by here, nor those of GraphQL's field resolvers without
- * `fieldResolverEnhancers: ['interceptors']`. Of a hybrid application `connectMicroservice` needs
- * `inheritAppConfig: true`, as for all global interceptors; Nest 11 gives gateways none, and they
- * need `@UseInterceptors(LockedInterceptor)`.
+ * and closed (1 s where nothing better is known), 500 for lost. Otherwise `RpcException`,
+ * `WsException`, or a GraphQL error with `extensions.code`. The original is the `cause`.
+ *
+ * Errors of guards do not pass through here, nor do those of GraphQL's field resolvers without
+ * `fieldResolverEnhancers: ['interceptors']`. In a hybrid application `connectMicroservice` needs
+ * `inheritAppConfig: true`, as for all global interceptors. Nest 11 applies none of these to
+ * gateways, which need `@UseInterceptors(LockedInterceptor)`.
  */
 @Injectable()
 export class LockedInterceptor implements NestInterceptor {
@@ -103,7 +106,7 @@ export class LockedInterceptor implements NestInterceptor {
       let response: Subscription | undefined;
       this.#acquire(definition, scope).then(
         () => {
-          // The response was dropped while the lock came, and the cancellation came too late.
+          // Dropped: the lock was acquired before the cancellation took effect.
           if (subscriber.closed) return void scope.close();
           response = scope.run(() =>
             defer(() => next.handle()).subscribe(responder(scope, subscriber, outside)),
@@ -112,7 +115,7 @@ export class LockedInterceptor implements NestInterceptor {
         (error: unknown) => subscriber.error(error),
       );
       return () => {
-        // An outer interceptor may retry, with the same context: that is a response of its own.
+        // An outer interceptor may retry with the same context: that is a response of its own.
         Reflect.deleteProperty(context, handledKey);
         cancel.abort();
         response?.unsubscribe();
@@ -140,9 +143,9 @@ export class LockedInterceptor implements NestInterceptor {
 }
 
 /**
- * Passes the response on, and its end as soon as the lock is released, or must not wait. A value
- * that ends the response goes out with the end: gateways and message handlers answer with the
- * first value, and that answer must not say "done" under a lock that was lost.
+ * Passes the response on. Its end follows once the lock is released, or at once if it must not
+ * wait. A last value is sent with the end: gateways and message handlers answer with the first
+ * value, and that answer must not say "done" when the lock was lost.
  */
 function responder(
   scope: EndpointScope,
@@ -159,13 +162,13 @@ function responder(
     next: (value) => {
       passOn();
       latest = { value: scope.answerWith(value) };
-      // An end comes in the same turn as its value; a stream that goes on must not be held up.
+      // A last value and its end come in the same turn; a stream that goes on must not be held up.
       inMicrotask(passOn);
     },
     error: (error) => {
       passOn();
-      // An inner timeout, with the handler still at work: the teardown waits for that. Outside, as
-      // a retry by an outer interceptor does not hold the lock that the handler has.
+      // Busy: an inner timeout while the handler is still at work, for which the teardown waits.
+      // Outside, as a retry by an outer interceptor does not hold the lock that the handler has.
       if (scope.isBusy) outside(() => subscriber.error(error));
       else void scope.close().then(() => subscriber.error(error));
     },
@@ -176,7 +179,7 @@ function responder(
         if (last !== null) subscriber.next(last.value);
         subscriber.complete();
       };
-      // The response is a stream that is read from now on: the teardown waits for its close.
+      // Busy: the response is a stream, read from now on; the teardown waits for its close.
       if (scope.isBusy) complete();
       else scope.end().then(complete, (error: unknown) => subscriber.error(error));
     },
@@ -184,23 +187,23 @@ function responder(
 }
 
 /**
- * Calls `listener` when an answer has been sent, or its client is gone. Of GraphQL it does not: who
- * reads what a resolver has returned comes later.
+ * Calls `listener` when an answer has been sent or its client is gone. Never for GraphQL, where
+ * what a resolver has returned is read later.
  */
 function whenSent(context: ExecutionContext, listener: () => void): void {
   const transport = context.getType<'http' | 'rpc' | 'ws' | 'graphql'>();
-  // Whoever is to read what these were given has begun by then.
+  // By then, what these transports were given is being read, if it ever will be.
   if (transport === 'rpc' || transport === 'ws') afterMicrotasks(listener);
   if (transport !== 'http') return;
   const response = context.switchToHttp().getResponse<ServerResponse & { raw?: ServerResponse }>();
-  // Fastify's reply has it inside.
+  // Fastify's reply has Node's response inside.
   const raw = response.raw ?? response;
   if (!(raw instanceof Stream)) return;
   if (raw.closed) listener();
   else raw.once('close', listener);
 }
 
-/** Of HTTP/1 and HTTP/2. */
+/** Node's response, of HTTP/1 or HTTP/2. */
 interface ServerResponse extends Stream {
   readonly closed?: boolean;
 }

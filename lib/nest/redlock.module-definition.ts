@@ -1,4 +1,4 @@
-// What the module can be told, sync and async, in one shape: a registration.
+// The module's options, given directly or by a factory, in one shape: a registration.
 //
 // Written by hand rather than by Nest's ConfigurableModuleBuilder: the nodes are positional, the
 // domain's name decides the tokens, and forRoot has to refuse bad options at once.
@@ -20,7 +20,7 @@ import { resolveHttpStatus, type RedlockHttpStatus } from './transport-errors.js
 import type { NodeInput } from '../nodes/node-inputs.js';
 import type { ReentrantOptions } from './reentry.js';
 
-/** Which lock domain a registration is, and who sees it. */
+/** Which lock domain a registration is, and which modules see it. */
 export interface RedlockDomainOptions {
   /**
    * Names the lock domain, for `InjectRedlock(name)` and `@Locked(…, { redlock: name })`. Each
@@ -29,26 +29,27 @@ export interface RedlockDomainOptions {
    */
   readonly name?: string;
   /**
-   * Whether all modules see it. With false, `@Locked` works only where the module is imported: as
-   * one constant that all of them import, for each `forRoot` is a registration of its own.
+   * Whether all modules see it. With false, `@Locked` works only where the module is imported. Keep
+   * the result of `forRoot` in one constant and import that everywhere: each call of `forRoot` is a
+   * registration of its own.
    * @default true – a lock that one module forgets to take protects nothing
    */
   readonly isGlobal?: boolean;
 }
 
-/** What the Nest layer can be told beside {@link RedlockOptions}. */
+/** Options of the Nest layer, in addition to {@link RedlockOptions}. */
 export interface RedlockNestOptions extends ReentrantOptions {
   /**
    * Whether the `LockedInterceptor` is registered for all endpoints. Without it, `@Locked`
-   * endpoints hold their lock while the handler runs only, and lock errors are not translated.
-   * With several domains each says so for itself; one that leaves it on is enough.
-   * @default true – a transaction around the handler is to commit inside the lock
+   * endpoints hold their lock only while the handler runs, and lock errors are not translated.
+   * Each domain has its own setting; one that leaves it on is enough.
+   * @default true – a transaction around the handler should commit inside the lock
    */
   readonly interceptor?: boolean;
   /** HTTP statuses of lock errors. With several domains, those of the first count. */
   readonly httpStatus?: RedlockHttpStatus;
   /**
-   * Where locks get clocks, timers and randomness from; for tests. A `LockNode` that is handed in
+   * Where locks get clocks, timers and randomness from; for tests. A `LockNode` that you pass in
    * has its own. @default those of the process, as they were when the package was loaded
    */
   readonly environment?: Environment;
@@ -67,8 +68,8 @@ export interface RedlockFactoryOptions extends RedlockOptions, RedlockNestOption
 /** A provider that makes the options, for `useClass` and `useExisting`. */
 export interface RedlockOptionsFactory {
   /**
-   * Makes the options, once when the application starts. What it throws or rejects with ends the
-   * start, and so does a TypeError or RangeError that names an option that is wrong.
+   * Makes the options; called once, when the application starts. The start fails with what it
+   * throws or rejects with, or with a TypeError or RangeError that names a wrong option.
    */
   createRedlockOptions(): RedlockFactoryOptions | Promise<RedlockFactoryOptions>;
 }
@@ -77,17 +78,18 @@ export interface RedlockOptionsFactory {
 export interface RedlockModuleAsyncOptions
   extends RedlockDomainOptions, Pick<ModuleMetadata, 'imports'> {
   /**
-   * Injected into `useFactory`. Nothing that is made anew for each request: locks would begin with
-   * the first one, without the interceptor, and nobody would close them. Recent Nest refuses it.
+   * Tokens of what is injected into `useFactory`. Nothing request-scoped: locks would only begin
+   * with the first request, without the interceptor, and nobody would close them. Recent versions
+   * of Nest refuse it.
    */
   readonly inject?: FactoryProvider['inject'];
   /** Makes the options from what `inject` names. */
   readonly useFactory?: (
-    // The tokens of `inject` say what comes; no type can.
+    // The tokens of `inject` decide what comes; no type can say it.
     // eslint-disable-next-line @typescript-eslint/no-explicit-any
     ...args: any[]
   ) => RedlockFactoryOptions | Promise<RedlockFactoryOptions>;
-  /** A class that Nest makes for this purpose. */
+  /** A class that Nest instantiates for this purpose. */
   readonly useClass?: Type<RedlockOptionsFactory>;
   /** A provider that exists already, in one of `imports` or globally. */
   readonly useExisting?: InjectionToken<RedlockOptionsFactory>;
@@ -165,14 +167,14 @@ const ASYNC_OPTIONS: Readonly<Record<keyof RedlockModuleAsyncOptions, true>> = {
 };
 
 /**
- * Provides a {@link Registration} by what the application says makes its options.
- * @throws TypeError unless that is said in one way, and nothing else.
+ * Provides a {@link Registration} made by `useFactory`, `useClass` or `useExisting`.
+ * @throws TypeError unless exactly one of them is given, and for an unknown option.
  */
 export function provideRegistration(
   provide: symbol,
   options: RedlockModuleAsyncOptions,
 ): Provider[] {
-  // A ttl here, and not in what the factory returns, would have no effect.
+  // A ttl here, instead of in what the factory returns, would have no effect.
   checkNames('options as in RedlockModuleAsyncOptions', options, ASYNC_OPTIONS);
   const { useFactory, useClass, useExisting, inject = [] } = options;
   const given = [useFactory, useClass, useExisting].filter((way) => way !== undefined);

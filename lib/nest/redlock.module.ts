@@ -32,11 +32,13 @@ import type { Milliseconds } from '../core/units.js';
 /**
  * Provides the {@link RedlockService} of a lock domain and makes `@Locked` work.
  *
- * At start it waits up to 2 s for the nodes: a mistake in the configuration ends the start, nodes
- * that are merely down do not. At `app.close()`, and with `enableShutdownHooks()` at a signal, new
- * acquisitions are refused, running bodies get `shutdownTimeout` and, their signals aborted, a
- * second more, locks are released, and the connections that were made here are closed. That begins
- * when the servers have drained, and at the latest `shutdownTimeout` after they began to.
+ * At start it waits up to 2 s for the nodes. A mistake in the configuration makes the start fail;
+ * nodes that are merely down do not.
+ *
+ * At `app.close()`, or at a signal with `enableShutdownHooks()`, new acquisitions are refused.
+ * Running bodies get `shutdownTimeout`, and then, their signals aborted, one more second. Locks are
+ * released, and the connections that were made here are closed. All this begins when the servers
+ * have drained, at the latest `shutdownTimeout` after they began to.
  * @example
  * ```ts
  * @Module({
@@ -51,8 +53,8 @@ export class RedlockModule {
    * Registers a lock domain.
    * @param nodes The independent nodes: `redis://` or `rediss://` URLs, ioredis options or
    *   clients, or any `LockNode`. Left out: one node in this process's memory.
-   * @throws TypeError, RangeError at once, naming option, rule and value. What is wrong with one
-   *   of `nodes` ends the start of the application.
+   * @throws TypeError, RangeError at once, naming option, rule and value. A mistake in one of
+   *   `nodes` makes the start of the application fail.
    */
   static forRoot(nodes?: readonly NodeInput[], options: RedlockModuleOptions = {}): DynamicModule {
     checkObject('options', options);
@@ -65,10 +67,10 @@ export class RedlockModule {
   }
 
   /**
-   * Registers a lock domain whose options other providers make.
+   * Registers a lock domain whose options come from a factory or another provider.
    * @throws TypeError at once unless there is exactly one of `useFactory`, `useClass` and
-   *   `useExisting`, and for an option that is none of these: what is said of locks is what the
-   *   factory returns. What is wrong with that ends the start of the application.
+   *   `useExisting`, and for unknown options: those of locks belong in what the factory returns. A
+   *   mistake in these makes the start of the application fail.
    */
   static forRootAsync(options: RedlockModuleAsyncOptions): DynamicModule {
     checkObject('options', options);
@@ -90,16 +92,16 @@ function describeModule(
 ): DynamicModule {
   const token = getRedlockToken(name);
   const runtime = runtimeToken(name);
-  // The class is the provider and the token its alias: who overrides RedlockService in a test
-  // overrides what @Locked gets, too.
+  // The class is the provider and the token its alias: a test that overrides RedlockService also
+  // overrides what @Locked gets.
   const service = name === defaultDomain ? RedlockService : token;
   const providers: Provider[] = [
     ...registration,
     {
       provide: runtime,
       inject: [registrationToken(name), ModulesContainer],
-      // Nest before 11.2 makes a module anew, and forgets the first, when a lazy module imports it
-      // too. Two runtimes would not know of each other, and one would not be shut down.
+      // When a lazy module imports it too, Nest before 11.2 makes this module again and forgets the
+      // first. Two runtimes would not know of each other, and one would not be shut down.
       useFactory: (registered: Registration, modules: ModulesContainer & Runtimes) => {
         assertRegisteredOnce(name, modules);
         closeLast(name, modules);
@@ -133,7 +135,7 @@ function createInterceptor(
   moduleRef: ModuleRef,
   adapterHost: HttpAdapterHost,
 ): NestInterceptor {
-  // Whether there is one is known only here, where the options may have come from a factory.
+  // Only here is it known whether there is one, as the options may come from a factory.
   if (!registration.hasInterceptor) return { intercept: (_context, next) => next.handle() };
   return new LockedInterceptor(moduleRef, adapterHost, registration.httpStatus);
 }
@@ -171,7 +173,7 @@ export class LockRuntime implements BeforeApplicationShutdown, OnApplicationShut
     }
   }
 
-  // Nest closes its servers next, and an endpoint whose lock nobody ends may keep them open.
+  // Nest closes its servers next, and an endpoint whose lock never ends may keep them open.
   beforeApplicationShutdown(): void {
     const close = (): void => void this.redlock.close();
     const { shutdownTimeout } = this.redlock.options;
@@ -187,7 +189,7 @@ export class LockRuntime implements BeforeApplicationShutdown, OnApplicationShut
   }
 }
 
-// Two registrations are two sets of nodes that exclude nobody from each other's locks.
+// Two registrations are two sets of nodes: the locks of one exclude nobody in the other.
 function assertRegisteredOnce(name: string, modules: ModulesContainer): void {
   const count = registeringModules(name, modules).length;
   if (count <= 1) return;
@@ -197,10 +199,10 @@ function assertRegisteredOnce(name: string, modules: ModulesContainer): void {
   );
 }
 
-// At start Nest calls hooks by falling distance of the modules from the root, and equals, such as
-// all global modules, in the order of their imports; at shutdown the other way round. Queue workers
-// stop in the same hook in which locks close, and until they have, jobs begin that want locks. At
-// start it makes no difference, as we have no hooks there.
+// Queue workers stop in the same hook in which locks close, and begin jobs that want locks until
+// they have stopped. At shutdown Nest calls hooks by rising distance of the modules from the root,
+// and at equal distance, as of all global modules, in the reverse order of their imports. At start
+// the order is the opposite, which makes no difference, as we have no hooks there.
 function closeLast(name: string, modules: ModulesContainer): void {
   for (const module of registeringModules(name, modules)) module.distance = Infinity;
 }
@@ -210,7 +212,7 @@ function registeringModules(name: string, modules: ModulesContainer) {
   return [...modules.values()].filter(({ providers }) => providers.has(token));
 }
 
-// What tests and development want is most likely a forgotten setting where NODE_ENV is production.
+// Meant for tests and development; where NODE_ENV is production, most likely a forgotten setting.
 function tellOfMemory(name: string): void {
   const level = process.env.NODE_ENV === 'production' ? 'warn' : 'log';
   redlockLogger[level](`${labelOf(name)} locks in this process only, as it was given no nodes`);

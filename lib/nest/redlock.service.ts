@@ -19,20 +19,20 @@ import type { Milliseconds } from '../core/units.js';
 export const placeOption = Symbol.for('nestjs-locked.place');
 
 /**
- * Where a service has the options of its module, for `@Locked` to compare its own with.
+ * Where a service has the options of its module, so that `@Locked` can check its own against them.
  * @internal
  */
 export const moduleOptions = Symbol.for('nestjs-locked.module-options');
 
-/** @internal Options of `using`, and who calls. */
+/** @internal Options of `using`, and the name of the caller. */
 export interface PlacedOptions extends UsingOptions, ReentrantOptions {
   readonly [placeOption]?: string;
 }
 
 /**
- * Locks by hand. Inject it by its class; further lock domains by `@InjectRedlock(name)`.
- * Compared with the core it knows the async context: what the context holds already is refused
- * at once, or joined (`reentrant`).
+ * Locks by hand. Inject it by its class; for further lock domains use `@InjectRedlock(name)`.
+ * It knows the async context: acquiring what the context already holds is refused at once, or
+ * joins the held lock (`reentrant`).
  */
 export class RedlockService {
   readonly #redlock: Redlock;
@@ -40,8 +40,8 @@ export class RedlockService {
 
   /** @internal Made by `RedlockModule`. @throws TypeError where it was not. */
   constructor(redlock: Redlock, options: ReentrantOptions = {}) {
-    // Nest makes what a module lists among its providers, without anything to inject. A double that
-    // extends the class has no need of it.
+    // A module that lists this class among its providers makes Nest construct it with nothing
+    // injected. A test double that extends the class needs nothing.
     if (new.target === RedlockService && (redlock as unknown) === undefined) {
       throw new TypeError('Expected RedlockService from RedlockModule alone, not in providers');
     }
@@ -53,13 +53,14 @@ export class RedlockService {
 
   /**
    * Locks all of `resources` or none, for `ttl` ms (whole, 100 to `ttlMax`; by default the
-   * module's), and waits for them up to `wait`. Nobody extends the lock unless `watchdog` says so.
-   * Release it: `await using`.
-   * The async context does not know this lock, as nobody can tell where its use ends: a second
-   * `acquire` waits. With `reentrant` the lock of a surrounding `using` or `@Locked` is joined:
+   * module's), and waits for them up to `wait`. The lock is extended only if `watchdog` says so.
+   * Release it, best by `await using`.
+   *
+   * The async context does not know this lock, as nothing shows where its use ends: a second
+   * `acquire` waits. With `reentrant`, the lock of a surrounding `using` or `@Locked` is joined:
    * the result is a view of it whose `release` does nothing.
    * @throws LockTakenError, NoQuorumError, LockExpiredError after `wait`; at once LockReentryError,
-   *   RedlockClosedError, and a NoQuorumError that time does not heal; the reason of
+   *   RedlockClosedError, and a NoQuorumError that waiting does not cure; the reason of
    *   `options.signal`; TypeError, RangeError for bad input.
    */
   async acquire(
@@ -73,8 +74,8 @@ export class RedlockService {
   }
 
   /**
-   * Tries as {@link acquire} with `wait: 0`; null when others hold one of the resources, or other
-   * calls of this process wait for one already.
+   * Acquires as {@link acquire} does with `wait: 0`, but resolves to null when others hold one of
+   * the resources, or other calls of this process are already waiting for one.
    * @throws NoQuorumError, LockExpiredError at once, and the rest as {@link acquire}.
    */
   async tryAcquire(
@@ -88,14 +89,14 @@ export class RedlockService {
   }
 
   /**
-   * Runs `body` while it holds `resources`, extended by the watchdog, and releases them when
-   * what the body returned has settled. Inside, {@link currentLock} finds the lock. The body's
-   * own error comes out as it is. An Observable or a stream that it returns is used without the
-   * lock: end it inside, or use `@Locked`. A call that joins (`reentrant`) is to be awaited by
-   * the body around it: the lock ends with the outermost.
-   * @throws LockLostError when the lock was lost before a body that succeeded had ended; the
-   *   body's result is on it. Also when it was lost before the body began, and the rest as
-   *   {@link acquire}; then the body has not run.
+   * Runs `body` under a lock of `resources`, extended by the watchdog, and releases it when what
+   * the body returned has settled. Inside, {@link currentLock} finds the lock. The body's own
+   * error comes out as it is. An Observable or a stream that the body returns is used without the
+   * lock: end it inside, or use `@Locked`. A body must await a call inside it that joins its lock
+   * (`reentrant`): the lock ends with the outermost body.
+   * @throws LockLostError when the lock was lost before a body that succeeded had ended; the error
+   *   has the body's result. Without running the body: LockLostError when the lock was lost before
+   *   the body began, and the rest as {@link acquire}.
    */
   using<T>(resources: string | readonly string[], body: LockedBody<T>): Promise<T>;
   using<T>(
@@ -127,7 +128,7 @@ export class RedlockService {
     return this.#redlock.inspect(resource);
   }
 
-  /** How the locks and their nodes are, as last heard; asks no node. */
+  /** Tells how the locks and their nodes are, as last heard; asks no node. */
   status(): Promise<RedlockStatus> {
     return Promise.resolve(this.#redlock.status());
   }
@@ -150,7 +151,7 @@ function namesOf({ held }: Caller): readonly string[] {
 
 async function runJoined<T>(lock: Lock, body: LockedBody<T>): Promise<T> {
   const result = await body(lock);
-  // As with a lock of its own: not valid to the very end means that the result is in doubt.
+  // As with a lock of its own: if it was not valid to the very end, the result is in doubt.
   if (!lock.isValid) throw lock.lostError(result);
   return result;
 }

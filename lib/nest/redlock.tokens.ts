@@ -6,13 +6,14 @@ import { describe } from '../core/resources.js';
 export const defaultDomain = 'default';
 
 /**
- * The token of the `RedlockService` of a lock domain, by default the one without a name. The same
- * for the ESM and the CJS copy of the package, where `RedlockService` itself is not.
+ * Returns the injection token of a lock domain's `RedlockService`, by default that of the domain
+ * without a name. The token is the same for the ESM and the CJS copy of the package; the class
+ * `RedlockService` is not.
  * @throws TypeError for a name that is not a non-empty string.
  */
 export function getRedlockToken(name: string = defaultDomain): symbol {
   checkDomain(name);
-  // Nest prints it when nothing provides it: it has to say what to do.
+  // Nest prints the token when nothing provides it, so the token has to say what to do.
   return Symbol.for(
     name === defaultDomain
       ? 'RedlockService of nestjs-locked: import RedlockModule.forRoot(…) into the root module, ' +

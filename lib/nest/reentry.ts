@@ -1,5 +1,5 @@
 // A second acquisition of what the same async context holds would wait for itself. It is refused
-// before anything is queued, or joins the held lock where that was asked for.
+// before anything is queued, or joins the held lock if the caller asked for that.
 import { describeResources, LockReentryError } from '../core/errors.js';
 import { normalizeResources } from '../core/resources.js';
 import type { ContextLock } from './lock-context.js';
@@ -11,14 +11,14 @@ export interface ReentrantOptions {
    * What happens when the same async context already holds the resource: false refuses the call
    * with a `LockReentryError`, true joins the held lock (same token), which the outermost holder
    * releases. `ttl`, `wait`, `watchdog` and the like of a call that joins have no effect.
-   * @default false – a nested acquisition is more often a mistake than a wish
+   * @default false – a nested acquisition is more often a mistake than intended
    */
   readonly reentrant?: boolean;
 }
 
 /** Who asks for a lock. */
 export interface Caller {
-  /** What its async context holds already, of the same domain. */
+  /** What its async context already holds in the same domain. */
   readonly held: readonly ContextLock[];
   readonly isReentrant: boolean;
   /** For people: `InventoryService.reserve`, `RedlockService.using`. */
@@ -47,8 +47,8 @@ export function findJoinable(caller: Caller, input: unknown): Lock | null {
 }
 
 /**
- * The held lock as one sees it who joined it: the same in all but `release`, which is left to
- * the outermost holder. A joined lock that outlives the outermost body shows as released.
+ * The held lock as a call that joined it sees it: the same except for `release`, which is left to
+ * the outermost holder. After the end of the outermost body it shows as released.
  */
 function joinedView(lock: Lock): Lock {
   return new Proxy(lock, {
@@ -85,9 +85,9 @@ function reentryError(
   return new LockReentryError(message, { resources });
 }
 
-// Read off a stack at the moment of the error only: a stack costs more than a lock. Its first
-// frame is the service's method, the second that method's caller. What an application's own
-// Error.prepareStackTrace makes of it need not be a string.
+// Read off a stack only once there is an error: a stack costs more than a lock. Its first frame is
+// the service's method, the second that method's caller. It need not be a string if the application
+// has an Error.prepareStackTrace of its own.
 function callSite(): string {
   const trace: { stack?: unknown } = {};
   Error.captureStackTrace(trace, findJoinable);

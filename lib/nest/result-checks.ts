@@ -1,16 +1,16 @@
-// What kind of thing a method returned: whether it goes on after the call, and in which way.
+// What kind of result a method returned: whether it goes on after the call, and in which way.
 import { ReadableStream } from 'node:stream/web';
 
 import { isObservable } from 'rxjs';
 
-/** What is needed of Node's Readable; that of another copy or library will do too. */
+/** The part of Node's Readable that is needed; streams of other libraries have it too. */
 export interface ClosableStream extends NodeJS.ReadableStream {
   destroy(error?: unknown): unknown;
   readonly readableFlowing?: boolean | null;
   readonly readableDidRead?: boolean;
 }
 
-/** Whether a result can come later than the call; anything else is of a synchronous method. */
+/** Whether a result can come later than the call; if not, the method is synchronous. */
 export function isDeferred(result: unknown): boolean {
   return isPromiseLike(result) || isOngoing(result);
 }
@@ -21,17 +21,17 @@ export function isOngoing(result: unknown): boolean {
 }
 
 /**
- * Whether an endpoint's answer is sent as it comes. A method's own result is not asked so, as a
- * Response that it has fetched is rarely read to its end.
+ * Whether an endpoint's answer is sent as a stream. Not for a method's own result: a Response that
+ * the method has fetched is rarely read to its end.
  */
 export function isStreamed(value: unknown): boolean {
   if (isObservable(value) || isPromiseLike(value)) return false;
   return isOngoing(value) || hasStreamingBody(value);
 }
 
-/** The Node stream that a result is, or that a StreamableFile has; null of anything else. */
+/** The Node stream that a result is, or that a StreamableFile has; null for anything else. */
 export function streamOf(result: unknown): ClosableStream | null {
-  // StreamableFile, of whichever copy of Nest. A `getStream` alone is anybody's.
+  // A StreamableFile of any copy of Nest; other classes may have a `getStream` too.
   if (hasMethods(result, ['getStream', 'getHeaders', 'setErrorHandler'])) {
     return streamOf(Reflect.apply(result.getStream, result, []));
   }
@@ -43,7 +43,7 @@ export function streamOf(result: unknown): ClosableStream | null {
 export function hasStreamingBody(
   value: unknown,
 ): value is { readonly body: ReadableStream } & Response {
-  // By its tag, as Nest has it: that of the package undici is another class.
+  // By its tag, as Nest does it: the Response of the package undici is another class.
   if (!isObject(value) || value[Symbol.toStringTag] !== 'Response') return false;
   return value.body instanceof ReadableStream && !value.bodyUsed;
 }
@@ -65,7 +65,7 @@ export function isAsyncIterable(value: unknown): value is AsyncIterable<unknown,
   return isObject(value) && Symbol.asyncIterator in value;
 }
 
-/** Whether `value` has properties to look for; a function is none. */
+/** Whether `value` is an object whose properties can be looked at; a function is not. */
 export function isObject(value: unknown): value is Record<PropertyKey, unknown> {
   return typeof value === 'object' && value !== null;
 }

@@ -1,6 +1,6 @@
-// What the library tells: Nest's Logger about changes of nodes, lost locks and calls that find no
-// quorum, and diagnostics channels about everything, for metrics and tracing. Contention is not
-// logged: it is what locks are for.
+// What the library reports. To Nest's Logger: changes of nodes, lost locks, and calls that find no
+// quorum. To diagnostics channels: everything, for metrics and tracing. Contention is not logged:
+// it is what locks are for.
 import { channel, type Channel } from 'node:diagnostics_channel';
 
 import { Logger } from '@nestjs/common';
@@ -23,7 +23,7 @@ export interface AcquireMessage {
   readonly attempts: number;
   /** Why there is no lock; undefined where there is one. */
   readonly error: unknown;
-  /** Whether the call was given up: the error, which may be any, is the reason of its signal. */
+  /** Whether the caller gave up: `error` is then the reason of its signal, of whatever type. */
   readonly isAborted: boolean;
   /** Whose lock it is; null where there is none. */
   readonly ownerId: string | null;
@@ -58,7 +58,7 @@ export interface LostMessage {
   readonly heldFor: Milliseconds;
 }
 
-/** Published on `nestjs-locked:round` each time the nodes were asked and it was decided. */
+/** Published on `nestjs-locked:round` for each round, when it was decided. */
 export interface RoundMessage {
   readonly redlock: string;
   readonly operation: RoundOperation;
@@ -70,8 +70,8 @@ export interface RoundMessage {
 }
 
 /**
- * Published on `nestjs-locked:node` for each change of a node. Where one is suspended and resumes
- * over and over, once a minute.
+ * Published on `nestjs-locked:node` for each change of a node; once a minute for a node that is
+ * suspended and resumes over and over.
  */
 export interface NodeMessage {
   readonly redlock: string;
@@ -81,7 +81,7 @@ export interface NodeMessage {
   readonly isTrouble: boolean;
 }
 
-/** What is published on which channel; each name follows `nestjs-locked:`. */
+/** The message of each channel, by the part of the channel's name after `nestjs-locked:`. */
 export interface ChannelMessages {
   readonly acquire: AcquireMessage;
   readonly extend: ExtendMessage;
@@ -152,15 +152,15 @@ export function createObserver(redlock: string, environment: Environment): Redlo
   };
 }
 
-/** Frozen, as the lock and what is still under way at the nodes go by the same names. */
+/** Frozen, as the lock and requests that are still under way use the same array of names. */
 function publish(to: Channel, message: { readonly resources: readonly string[] }): void {
   Object.freeze(message.resources);
   to.publish(message);
 }
 
 /**
- * Tells log and channel of a node, in the async context of the start: its change is not of the
- * request that met with it, as loggers and traces would have it.
+ * Reports a node's change to log and channel, in the async context of the start. In that of the
+ * request that met the change, loggers and traces would take it for part of the request.
  */
 function createNodeReport(redlock: string, prefix: string): RedlockObserver['nodeChanged'] {
   return inContextOfNow((status: NodeStatus, text: string, isTrouble: boolean) => {
@@ -173,20 +173,21 @@ function createNodeReport(redlock: string, prefix: string): RedlockObserver['nod
   });
 }
 
-/** How long lost locks are counted after one was logged. */
+/** How long further lost locks are only counted after one was logged. */
 const lossPeriod: Milliseconds = 1_000;
 
 /**
- * Logs a lost lock at once, and how many were lost in the second after it. Nodes that die take
- * thousands with them: a line for each would hold up the process just when their holders are told.
+ * Logs a lost lock at once, and then how many more were lost in the second after it. Nodes that die
+ * take thousands of locks with them: a line for each would hold up the process just when it has to
+ * tell their holders.
  */
 function createLossLog(prefix: string, environment: Environment): (reason: LossReason) => void {
   const untold = new Map<LossReason, number>();
   let isCounting = false;
-  // Not which ones: names of resources tell of users, and logs go far. The channel says it.
+  // Not which ones: resource names may reveal users, and logs go far. The channel has the names.
   const warn = (what: string): void =>
     redlockLogger.warn(`${prefix}Lost ${what}. For names, listen on nestjs-locked:lost`);
-  // These were of many requests.
+  // In the context of the start: the losses belong to many requests.
   const tellUntold = inContextOfNow((): void => {
     isCounting = false;
     for (const [reason, count] of untold) warn(`${count} more: ${reason}`);
@@ -199,17 +200,18 @@ function createLossLog(prefix: string, environment: Environment): (reason: LossR
     }
     isCounting = true;
     environment.startTimer(lossPeriod, tellUntold, false);
-    // Not at once: a logger that throws is not to keep the holder from being told.
+    // In a microtask: a logger that throws must not keep the holder from being told.
     inMicrotask(() => warn(`a lock: ${reason}`));
   };
 }
 
-/** How long calls that find no quorum are counted after one was logged. */
+/** How long further calls that find no quorum are only counted after one was logged. */
 const outagePeriod: Milliseconds = 60_000;
 
 /**
- * Logs a call that found no quorum, and with the next line how many more did. Most transports
- * log none of their errors, and nodes may disagree, or be slow, without any of them having changed.
+ * Logs a call that found no quorum; the next such line says how many more there were. Most
+ * transports log none of their errors, and nodes may disagree, or be slow, without any of them
+ * having changed.
  */
 function createOutageLog(prefix: string, environment: Environment): (error: NoQuorumError) => void {
   let toldAt: Milliseconds = -Infinity;
@@ -220,7 +222,7 @@ function createOutageLog(prefix: string, environment: Environment): (error: NoQu
       untold += 1;
       return;
     }
-    // The line before may be days old.
+    // The previous line may be days old.
     const times = untold > 0 ? ` After the last such line ${untold} more did within a minute.` : '';
     toldAt = now;
     untold = 0;

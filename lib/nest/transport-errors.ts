@@ -1,7 +1,7 @@
 // Turns lock errors into what each transport understands.
 //
-// What goes to the client is a code, a fixed sentence and when to try again: resource names and
-// votes tell of other users and of the infrastructure. They stay on the `cause`.
+// The client gets a code, a fixed sentence and when to try again. Resource names and votes would
+// reveal other users and the infrastructure: they stay on the `cause`.
 import {
   HttpException,
   IntrinsicException,
@@ -22,7 +22,7 @@ export interface RedlockHttpStatus {
   /** Others hold the lock (LockTakenError). @default 423 Locked */
   readonly taken?: number;
   /**
-   * Locks cannot be had for now (NoQuorumError, LockExpiredError, RedlockClosedError).
+   * Locks are not available for now (NoQuorumError, LockExpiredError, RedlockClosedError).
    * @default 503 Service Unavailable
    */
   readonly unavailable?: number;
@@ -59,9 +59,9 @@ interface Notice {
 }
 
 /**
- * The error to answer with: the transport's own with the original as its `cause`, or the original
- * where it has no counterpart. A LockReentryError is a mistake in the program: Nest logs it and
- * answers as to any other, over HTTP with a 500.
+ * Makes the error to answer with: the transport's own with the original as its `cause`, or the
+ * original where it has no counterpart. A LockReentryError is a mistake in the program: Nest logs
+ * it and answers as to any other error, over HTTP with a 500.
  */
 export async function toTransportError(
   error: RedlockError,
@@ -72,7 +72,7 @@ export async function toTransportError(
   const notice = noticeOf(error, httpStatus);
   const transport = context.getType<string>();
   if (notice === null) {
-    // GraphQL servers send the message of any error to the client, whichever it is.
+    // GraphQL servers send the message of any error whatsoever to the client.
     return transport === 'graphql' ? new Error('Internal server error', { cause: error }) : error;
   }
   switch (transport) {
@@ -115,7 +115,7 @@ function noticeOf(error: RedlockError, httpStatus: ResolvedHttpStatus): Notice |
   }
 }
 
-/** In s, where nobody knows better: soon enough for a person, rare enough for a server. */
+/** In s, if nothing better is known: soon enough for a person, rare enough for a server. */
 const retryAfterDefault = 1;
 
 function secondsUntilRetry(error: RedlockError): number {
@@ -141,8 +141,8 @@ function httpException(notice: Notice, cause: RedlockError): HttpException {
 }
 
 /**
- * Apollo and Mercurius send `extensions` of the original error to the client. Nest logs what is no
- * IntrinsicException, with its cause, and a lock that is taken is no news.
+ * With the `extensions` that Apollo and Mercurius send to the client. An IntrinsicException: Nest
+ * logs any other error, with its cause, and a taken lock is no news.
  */
 function graphqlError(notice: Notice, cause: RedlockError): Error {
   const exception = new IntrinsicException(notice.message, { cause });
@@ -153,7 +153,7 @@ function payloadOf({ code, retryAfter }: Notice): Record<string, unknown> {
   return retryAfter === null ? { code } : { code, retryAfter };
 }
 
-/** Null where the package is not to be found. */
+/** The package's exception; null if the package is not to be found. */
 async function packageException(
   packageName: string,
   className: string,
@@ -176,7 +176,7 @@ async function loadException(
   className: string,
 ): Promise<ExceptionClass | null> {
   try {
-    // By a variable: the peer is optional, so neither compiler nor bundler may insist on it.
+    // Named by a variable: the peer is optional, so neither compiler nor bundler may insist on it.
     const loaded = (await import(packageName)) as Record<string, unknown>;
     const found = loaded[className];
     return typeof found === 'function' ? (found as ExceptionClass) : null;
