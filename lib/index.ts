@@ -1,4 +1,4 @@
-// The public names of the package, and all of them.
+// Every public name of the package's main entry point, and nothing else.
 export { seconds, minutes, type Milliseconds } from './core/units.js';
 export { Lock } from './core/lock.js';
 export {
@@ -23,7 +23,7 @@ export {
 export { type LockedBody, type RedlockStatus } from './core/redlock.js';
 export { type NodeResourceState, type ResourceState } from './core/inspection.js';
 
-// The port, for nodes of one's own.
+// The port, for those who write their own nodes.
 export {
   type AcquireAnswer,
   type ExtendAnswer,

@@ -1,26 +1,26 @@
-// The names under which metrics and spans tell of locks. Resource names are none of a metric's
-// attributes: there is no bound to how many of them there are, and each would be a time series.
+// The attributes by which metrics and spans describe locks. A metric never has the resource's name
+// as an attribute: there is no bound to the number of names, and each would be a time series.
 import { diag, type Attributes } from '@opentelemetry/api';
 
 import { RedlockError, type RedlockErrorCode } from '../core/errors.js';
 import type { AcquireMessage } from '../nest/telemetry.js';
 
-/** Name of the instrumentation scope, and with an underscore the namespace of all names. */
+/** Name of the instrumentation scope; with an underscore, also the prefix of all names. */
 export const scopeName = 'nestjs-locked';
 
-/** Maps a resource to the class that metrics and spans name in its place. */
+/** Maps a resource to the class that metrics and spans name instead of it. */
 export type ResourceClass = (resource: string) => string | undefined;
 
-/** What came of asking for a lock, in one word. */
+/** The outcome of a call for a lock, in one word. */
 export type AcquireOutcome = 'granted' | 'taken' | 'no_quorum' | 'expired' | 'closed' | 'aborted';
 
-/** What every message of a lock says. */
+/** What every message about a lock has. */
 export interface LockMessage {
   readonly redlock: string;
   readonly resources: readonly string[];
 }
 
-/** What metrics and spans of a lock have in common: few values, whatever is locked. */
+/** The attributes that metrics and spans share: few values, whatever is locked. */
 export function lockAttributes(
   { redlock, resources }: LockMessage,
   resourceClass: ResourceClass | undefined,
@@ -31,14 +31,14 @@ export function lockAttributes(
   return name === '' ? domain : { ...domain, 'nestjs_locked.resource.class': name };
 }
 
-/** What a call for a lock came to, by the error it was refused with. */
+/** The outcome of a call for a lock, told by the error it was refused with. */
 export function outcomeOf({ error, isAborted }: AcquireMessage): AcquireOutcome {
   if (error === undefined) return 'granted';
   if (isAborted || !(error instanceof RedlockError)) return 'aborted';
   return outcomes[error.code] ?? 'aborted';
 }
 
-/** Why a lock was lost, spelt as all values of attributes are. */
+/** Why a lock was lost, spelt as attribute values are, in snake case. */
 export function lossReasonOf(reason: string): string {
   return reason.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }

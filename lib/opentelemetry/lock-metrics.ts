@@ -12,7 +12,7 @@ import type {
 } from '../nest/telemetry.js';
 import { lossReasonOf, outcomeOf, type AcquireOutcome } from './attributes.js';
 
-/** Around a round trip at one end, around `wait` and `ttl` at the other; in s. */
+/** From about a round trip to about `wait` and `ttl`; in s. */
 const waitBoundaries = [
   0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60,
 ];
@@ -22,7 +22,7 @@ const holdBoundaries = [...waitBoundaries, 300, 900, 3_600];
 const roundBoundaries = [
   0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
 ];
-/** All of them: the type refuses an object that lacks one. `released` is no loss. */
+/** Every reason: the type refuses an object that lacks one. `released` is not a loss. */
 const lossReasons = Object.keys({
   expired: true,
   suspended: true,
@@ -32,7 +32,7 @@ const lossReasons = Object.keys({
 } satisfies Record<Exclude<LossReason, 'released'>, true>);
 /** Acquisitions that are worth an alert. */
 const troubles: readonly AcquireOutcome[] = ['no_quorum', 'expired'];
-/** As many series as OpenTelemetry's SDK keeps apart: classes without end must not fill memory. */
+/** As many series as OpenTelemetry's SDK keeps apart: endless classes must not fill the memory. */
 const CLASSES_MAX = 2_000;
 
 /** Records what the channels say of locks. */
@@ -43,7 +43,7 @@ export class LockMetrics {
   readonly #acquisitions;
   readonly #extensions;
   readonly #losses;
-  /** Domains and classes whose troubles are counted already. */
+  /** Domains and classes whose trouble counters have begun, at 0. */
   readonly #locked = new Set<string>();
 
   constructor(meter: Meter) {
@@ -88,7 +88,7 @@ export class LockMetrics {
     this.#hold.record(toSeconds(heldFor), { ...lock, 'nestjs_locked.outcome': 'lost' });
   }
 
-  // Without a class: a round says how the nodes are, not what is locked.
+  // Without a class: a round tells how the nodes are, not what is locked.
   onRound({ redlock, operation, duration, isGranted }: RoundMessage): void {
     this.#round.record(toSeconds(duration), {
       'nestjs_locked.domain': redlock,
@@ -97,8 +97,8 @@ export class LockMetrics {
     });
   }
 
-  // A counter that appears with a 1 has not increased in Prometheus' eyes: nobody would see the
-  // first trouble, and there seldom is a second one.
+  // To Prometheus, a counter that first appears at 1 has not increased: nobody would see the first
+  // trouble, and there is seldom a second one.
   #beginTroubles(lock: Attributes): void {
     const key = Object.values(lock).join('\n');
     if (this.#locked.has(key) || this.#locked.size === CLASSES_MAX) return;

@@ -1,6 +1,6 @@
 // One span for acquiring a lock and one for holding it. The channels publish in the async context
-// of the caller, whose active span is therefore the parent of both; a call that waits in a queue
-// is told of when it is over, so its span is written afterwards, from when the call began.
+// of the caller, whose active span is therefore the parent of both. An acquisition is published
+// only when it is over, so its span is written afterwards, with the start of the call as its start.
 import {
   context,
   SpanStatusCode,
@@ -19,14 +19,14 @@ import type {
 } from '../nest/telemetry.js';
 import { lossReasonOf, outcomeOf, type AcquireOutcome } from './attributes.js';
 
-/** Others hold the lock, or the caller gave up: what locks are for, and no error. */
+/** No errors: that others hold the lock, or that the caller gave up, is what locks are for. */
 const expected: readonly AcquireOutcome[] = ['granted', 'taken', 'aborted'];
 
-/** Writes spans of what the channels say of locks. */
+/** Writes spans from what the channels say about locks. */
 export class LockSpans {
   readonly #tracer: Tracer;
   readonly #hasResourceNames: boolean;
-  /** By owner id: the spans of locks that are held. */
+  /** The spans of held locks, by owner id. */
   readonly #held = new Map<string, Span>();
 
   constructor(tracer: Tracer, hasResourceNames: boolean) {
@@ -76,7 +76,7 @@ export class LockSpans {
     this.#end(ownerId);
   }
 
-  /** Ends the spans of locks that nobody will tell of any more. */
+  /** Ends the spans of locks whose end will not be published any more. */
   close(): void {
     for (const ownerId of [...this.#held.keys()]) this.#end(ownerId);
   }
@@ -87,7 +87,7 @@ export class LockSpans {
   }
 }
 
-// The error's message is left out: it names the resources.
+// Without the error's message, which names the resources.
 function fail(span: Span, code: string): void {
   span.setAttribute('error.type', code);
   span.setStatus({ code: SpanStatusCode.ERROR, message: code });

@@ -1,4 +1,4 @@
-// Joins the library's diagnostics channels to OpenTelemetry's meter and tracer.
+// Connects the library's diagnostics channels to OpenTelemetry's meter and tracer.
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 
 import {
@@ -29,24 +29,24 @@ export interface RedlockTelemetryOptions {
   readonly tracerProvider?: TracerProvider;
   /**
    * Names the class of a resource, such as `order` for `order:4711`, as an attribute of metrics
-   * and spans. Keep the classes few: each is a time series of its own. Undefined gives none; the
-   * classes of several resources are joined by `+`. Called whenever a lock is acquired, extended,
-   * released or lost: be quick.
+   * and spans. Keep the classes few: each is a time series of its own. Return undefined for no
+   * class; those of several resources are joined by `+`. Called whenever a lock is acquired,
+   * extended, released or lost, so it has to be quick.
    * @default no class
    */
   readonly resourceClass?: (resource: string) => string | undefined;
   /**
    * Whether spans name the resources. Metrics never do.
-   * @default false – the names may tell of people, and traces go further than databases
+   * @default false – the names may identify people, and traces travel further than databases
    */
   readonly resourceNames?: boolean;
 }
 
 /**
- * Tells OpenTelemetry what the locks of this process do; see `docs/HEALTH-AND-METRICS.md` for the
- * names. Import it once, beside `RedlockModule`, and start the SDK before the application. It
- * hears the diagnostics channels, which are those of the process: with several applications in
- * one process, import it into one of them.
+ * Reports to OpenTelemetry what the locks of this process do; see `docs/HEALTH-AND-METRICS.md` for
+ * the names. Import it once, beside `RedlockModule`, and start the SDK before the application. It
+ * listens to the diagnostics channels, which all applications in a process share: import it into
+ * only one of them.
  * @example
  * ```ts
  * RedlockTelemetryModule.forRoot({ resourceClass: (resource) => resource.split(':')[0] })
@@ -76,10 +76,10 @@ export class RedlockTelemetryModule {
   }
 }
 
-// The same for each copy of the package in the process, as the channels are.
+// Like the channels, the same for each copy of the package in the process.
 const telemetryToken = Symbol.for('nestjs-locked.telemetry');
 
-/** Hears the channels from the start of the application to its end. */
+/** Listens to the channels from the start of the application to its end. */
 class Telemetry implements OnModuleInit, OnApplicationShutdown {
   readonly #options: RedlockTelemetryOptions;
   readonly #moduleRef: ModuleRef;
@@ -126,7 +126,7 @@ class Telemetry implements OnModuleInit, OnApplicationShutdown {
   }
 
   onApplicationShutdown(): void {
-    // Not awaited: modules that Nest shuts down after this one may need their locks till then.
+    // Not awaited: modules that Nest shuts down after this one may still need their locks.
     void Promise.all(this.#domains.map(({ runtime }) => runtime.closed)).then(() => {
       for (const stop of this.#stops) stop();
     });
@@ -140,7 +140,7 @@ class Telemetry implements OnModuleInit, OnApplicationShutdown {
   }
 }
 
-// Each would hear all channels, and count every lock once more.
+// Each import would listen to all channels, and count every lock once more.
 function assertImportedOnce(modules: ModulesContainer): void {
   const count = importingModules(modules).length;
   if (count <= 1) return;
@@ -150,8 +150,8 @@ function assertImportedOnce(modules: ModulesContainer): void {
   );
 }
 
-// At start Nest calls hooks by falling distance of the modules from the root: in those of others
-// locks may be taken already.
+// At start Nest calls hooks by falling distance of the modules from the root, and the hooks of
+// other modules may already acquire locks.
 function hearFirst(modules: ModulesContainer): void {
   for (const module of importingModules(modules)) module.distance = Infinity;
 }

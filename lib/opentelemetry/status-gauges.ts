@@ -1,4 +1,4 @@
-// What is so at the moment of a collection, read from `status()`: nothing is counted in between.
+// The state at the moment of a collection, read from `status()`: nothing is counted in between.
 import { ValueType, type BatchObservableResult, type Meter } from '@opentelemetry/api';
 
 import { inMicrotask } from '../core/environment.js';
@@ -25,9 +25,9 @@ const states: readonly ObservedState[] = [
 ];
 
 /**
- * Observes the domains at each collection, until the function that it returns is called, and then
- * once: an SDK tells the last figures again and again, and those are to be what a shutdown leaves.
- * Of the nodes they are those before it: that our connections are closed says nothing of them.
+ * Observes the domains at each collection until the returned function is called, and once more
+ * after that: an SDK repeats the last figures, which should be those that a shutdown leaves. Those
+ * of the nodes are from before the shutdown: our closed connections say nothing about the nodes.
  */
 export function observeStatus(meter: Meter, domains: readonly ObservedDomain[]): () => void {
   const gauges = createGauges(meter);
@@ -41,7 +41,7 @@ export function observeStatus(meter: Meter, domains: readonly ObservedDomain[]):
       observeLocks(result, gauges, domain, status);
       if (!closed.has(domain)) observeNodes(result, gauges, domain, status);
     }
-    // Not at once: the SDK goes over its list of callbacks.
+    // Not at once: the SDK is just going through its list of callbacks.
     if (isOver) inMicrotask(() => meter.removeBatchObservableCallback(observe, observables));
   };
   meter.addBatchObservableCallback(observe, observables);

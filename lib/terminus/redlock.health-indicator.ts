@@ -1,4 +1,4 @@
-// Asks the nodes rather than believing what was last heard of them: a node that has just frozen
+// Asks the nodes instead of trusting what was last heard of them: a node that has just frozen
 // counts as up until its silence is noticed.
 import { Injectable } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
@@ -11,13 +11,14 @@ import type { RedlockStatus } from '../core/redlock.js';
 import { RedlockService } from '../nest/redlock.service.js';
 import { getRedlockToken } from '../nest/redlock.tokens.js';
 
-/** What {@link RedlockHealthIndicator.isHealthy} may be told. */
+/** Options of {@link RedlockHealthIndicator.isHealthy}. */
 export interface RedlockHealthOptions {
   /** Name of the lock domain. @default the one without a name */
   readonly redlock?: string;
   /**
-   * Which resource the nodes are asked about: whether it could be locked. It is not; a Redis user
-   * has to be allowed to use its key as that of a lock. @default 'nestjs-locked:health'
+   * The resource about which the nodes are asked whether it could be locked. It is not locked, but
+   * the Redis user needs the same rights to its key as to that of a lock.
+   * @default 'nestjs-locked:health'
    */
   readonly resource?: string;
 }
@@ -25,7 +26,7 @@ export interface RedlockHealthOptions {
 /** How one node is. */
 export interface RedlockNodeHealth {
   readonly name: string;
-  /** `silent`: said to be up, but it did not answer in time or not as expected. */
+  /** `silent`: believed to be up, but did not answer in time or not as expected. */
   readonly state: NodeStatus['state'] | 'silent';
   /** Whether its votes count now: it answers, would lock, and is not in quarantine. */
   readonly isVoting: boolean;
@@ -33,27 +34,27 @@ export interface RedlockNodeHealth {
   readonly quarantinedUntil: string | null;
   /** What is wrong with it, one sentence each. */
   readonly findings: readonly string[];
-  /** Why it gave no answer, or would not lock; empty where neither is so. */
+  /** Why it gave no answer or would not lock; empty if it answered and would lock. */
   readonly message: string;
 }
 
 /** The details of the result. */
 export interface RedlockHealth {
-  /** Whether locks can be had, but not everything is as it should be: see the nodes. */
+  /** Whether locks can be acquired although not all is as it should be: see the nodes. */
   readonly isDegraded: boolean;
   /** Whether the application is shutting down and grants no lock any more. */
   readonly isClosed: boolean;
   /** How many nodes make a majority. */
   readonly quorum: number;
-  /** How many nodes vote now; locks can be had from `quorum` on. */
+  /** How many nodes vote now; locks can be acquired while these are at least `quorum`. */
   readonly voting: number;
   readonly nodes: readonly RedlockNodeHealth[];
 }
 
 /**
- * Tells `@nestjs/terminus` whether locks can be had: down when no quorum of nodes votes, or when
- * the application is shutting down. Add it to the providers of the module that imports
- * `TerminusModule`. Meant for readiness: a restart of the application heals no node.
+ * Tells `@nestjs/terminus` whether locks can be acquired: down when no quorum of nodes votes, or
+ * when the application is shutting down. Add it to the providers of the module that imports
+ * `TerminusModule`. Meant for readiness: restarting the application heals no node.
  * @example
  * ```ts
  * @Get('ready')
@@ -75,10 +76,10 @@ export class RedlockHealthIndicator {
   }
 
   /**
-   * Asks all nodes once; resolves after at most one node timeout of the default ttl, and never
+   * Asks all nodes once. Resolves after at most one node timeout of the default ttl, and never
    * rejects because of a node. The result is up or down under `key`, by default `redlock`, with
-   * {@link RedlockHealth}.
-   * @throws Error of Nest where there is no such lock domain.
+   * {@link RedlockHealth} as its details.
+   * @throws Error of Nest if there is no such lock domain.
    */
   async isHealthy<const Key extends string = 'redlock'>(
     key: Key = 'redlock' as Key,
@@ -95,7 +96,7 @@ export class RedlockHealthIndicator {
   }
 }
 
-// Status and answers come from the same nodes in the same order.
+// Status and answers are of the same nodes in the same order.
 function judge(status: RedlockStatus, answers: readonly NodeResourceState[]): RedlockHealth {
   const { isClosed, quorum } = status;
   const nodes = status.nodes.map((node, index) => judgeNode(node, answers[index]));

@@ -1,6 +1,6 @@
 import type { FailedAnswer } from '../core/lock-node.js';
 
-/** What is said in place of an answer, by the fault. */
+/** The answer that a fault gives in place of the node's own, by fault. */
 export const failures = {
   down: {
     vote: 'failed',

@@ -1,5 +1,5 @@
-// A node behind a network and a server that fail as a test says. What is inside is real, so what
-// a test sees of a fault is what the library makes of it.
+// A node behind a network and a server that fail as a test says. The node inside is real, so a test
+// sees what the library really makes of a fault.
 import { systemEnvironment, type Environment } from '../core/environment.js';
 import type {
   AcquireAnswer,
@@ -26,9 +26,9 @@ export type NodeOperation = 'acquire' | 'extend' | 'release' | 'inspect';
 /**
  * How an operation goes wrong.
  * - `down`: nothing is sent, and the node says so at once; releases wait until it is healed.
- *   `misconfigured`: it is refused by the server, which time does not heal.
+ *   `misconfigured`: the server refuses the operation, which waiting does not cure.
  * - `requestLost`: it never arrives, and no answer comes. `answerLost`: it takes effect, and no
- *   answer comes. `answerOdd`: it takes effect, but nobody knows.
+ *   answer comes. `answerOdd`: it takes effect, but the answer leaves that open.
  * - `answerDoubled`: the answer comes twice. `quarantined`: what is granted does not count.
  */
 export type NodeFault =
@@ -40,13 +40,13 @@ export type NodeFault =
   | 'answerDoubled'
   | 'quarantined';
 
-/** How long the way to the node and back takes, in ms; each 0 where it is left out. */
+/** How long a request and its answer take on the way, in ms; each 0 if left out. */
 export interface Latency {
   readonly request?: Milliseconds;
   readonly answer?: Milliseconds;
 }
 
-/** What the node was asked, and when by its {@link Environment.now}. */
+/** What the node was asked, and when, by its {@link Environment.now}. */
 export interface RecordedCall {
   readonly operation: NodeOperation;
   readonly at: Milliseconds;
@@ -54,9 +54,9 @@ export interface RecordedCall {
   readonly request: OwnerRequest | ReleaseRequest | null;
 }
 
-/** What a {@link FaultyNode} may be told. */
+/** Options of {@link FaultyNode}. */
 export interface FaultyNodeOptions {
-  /** The node that is asked in truth. Several may share one. @default a `MemoryNode` */
+  /** The real node inside. Several may share one. @default a `MemoryNode` */
   readonly node?: LockNode;
   /** Names the node in errors and logs. @default the name of the node inside */
   readonly name?: string;
@@ -68,8 +68,8 @@ type Answer = AcquireAnswer | ExtendAnswer | ReleaseAnswer | InspectAnswer;
 
 /**
  * A node that fails on command, so that a test sees what the application makes of a lock that is
- * taken, late or lost. Without a fault it is the node inside. Faults concern what is asked from
- * then on, latency what is sent; requests and answers keep their order, as on one connection.
+ * taken, late or lost. Without a fault it behaves as the node inside. Faults apply to what is asked
+ * from then on, latency to what is sent. Requests and answers stay in order, as on one connection.
  * @example
  * ```ts
  * const node = new FaultyNode();
@@ -86,7 +86,7 @@ export class FaultyNode implements LockNode {
   readonly #requests: OneWay;
   readonly #answers: OneWay;
   readonly #faults = new Map<NodeOperation, NodeFault>();
-  /** What may be stored, by owner (of {@link occupy}: and key), to know what is to be lost. */
+  /** What {@link lose} deletes: what may be stored, by owner (and key, for {@link occupy}). */
   readonly #stored = new Map<string, OwnerRequest>();
   #latency: Latency = {};
   #hanging: (() => void)[] | null = null;
@@ -160,23 +160,23 @@ export class FaultyNode implements LockNode {
     }
   }
 
-  /** From now on requests and answers take their time; a number is that of the answer, in ms. */
+  /** From now on requests and answers take this long; a number is the answer's delay, in ms. */
   delay(latency: Milliseconds | Latency): void {
     this.#latency = typeof latency === 'number' ? { answer: latency } : latency;
   }
 
-  /** From now on the node refuses the operations (by default all) at once, as one that is down. */
+  /** From now on the node refuses the operations (by default all) at once, as if it were down. */
   refuse(...operations: readonly NodeOperation[]): void {
     this.fail('down', ...operations);
   }
 
-  /** From now on the operations (by default all) go wrong like this. */
+  /** From now on the operations (by default all) go wrong by `fault`. */
   fail(fault: NodeFault, ...operations: readonly NodeOperation[]): void {
     const affected = operations.length > 0 ? operations : allOperations;
     for (const operation of affected) this.#faults.set(operation, fault);
   }
 
-  /** From now on requests arrive and wait, as with a frozen server, until {@link heal}. */
+  /** From now on requests arrive but wait, as at a frozen server, until {@link heal}. */
   hang(): void {
     this.#hanging ??= [];
   }
@@ -190,7 +190,7 @@ export class FaultyNode implements LockNode {
     this.#faults.clear();
     this.#latency = {};
     this.#hanging = null;
-    // What has come farthest was asked first.
+    // What has come farthest was asked first: answers, then waiting requests, then the rest.
     this.#answers.hasten();
     for (const serve of waiting) serve();
     this.#requests.hasten();
@@ -198,8 +198,8 @@ export class FaultyNode implements LockNode {
   }
 
   /**
-   * Loses all keys that were taken through here, those of {@link occupy} too, as a server that
-   * restarts without its data: a holder learns of it by its next extension, after a third of the
+   * Loses all keys that were taken through this node, by {@link occupy} too, like a server that
+   * restarts without its data. A holder learns of it at its next extension, after a third of the
    * ttl at the latest.
    */
   lose(): void {
@@ -207,8 +207,8 @@ export class FaultyNode implements LockNode {
   }
 
   /**
-   * The ttl of `resource` is over on this node, whatever was left of it. An occupied one is named
-   * by its key.
+   * Ends the ttl of `resource` on this node, whatever was left of it. If it was taken by
+   * {@link occupy}, name it by its key.
    */
   expireNow(resource: string): void {
     for (const request of this.#stored.values()) {
@@ -217,8 +217,8 @@ export class FaultyNode implements LockNode {
   }
 
   /**
-   * Another client takes `key` on this node for `ttl` ms (by default 10_000), past all faults;
-   * nothing happens where it is held. The key is the resource's name, after the `keyPrefix`.
+   * Lets another client take `key` on this node for `ttl` ms (by default 10_000), past all faults.
+   * Does nothing if the key is held. The key is the resource's name, after the `keyPrefix`.
    */
   occupy(key: string, ttl: Milliseconds = 10_000, ownerId = stranger): void {
     const request = plainRequest(key, ttl, ownerId);
@@ -226,12 +226,12 @@ export class FaultyNode implements LockNode {
     this.#node.acquire(request, ignore);
   }
 
-  /** The other client of {@link occupy} releases `key`. */
+  /** Lets the other client of {@link occupy} release `key`. */
   vacate(key: string, ownerId = stranger): void {
     this.#node.release({ ...plainRequest(key, 100, ownerId), wakes: true }, ignore);
   }
 
-  /** How often an operation was asked for. */
+  /** Counts how often an operation was asked for. */
   count(operation: NodeOperation): number {
     return this.calls.filter((call) => call.operation === operation).length;
   }
@@ -241,7 +241,7 @@ export class FaultyNode implements LockNode {
     return this.#faults.get(operation) ?? null;
   }
 
-  // By the owner's own release: every kind of node understands that.
+  // By a release of the owner, which every kind of node understands.
   #delete(request: OwnerRequest, resources: readonly string[]): void {
     this.#node.release({ ...request, resources, wakes: false }, ignore);
   }
@@ -280,7 +280,7 @@ export class FaultyNode implements LockNode {
     });
   }
 
-  // Never before the operation, or `heal`, has returned.
+  // In a microtask: no answer comes before the operation, or `heal`, has returned.
   #answer(arrive: () => void): void {
     this.#answers.send(this.#latency.answer ?? 0, () => void Promise.resolve().then(arrive));
   }
@@ -290,7 +290,7 @@ const allOperations: readonly NodeOperation[] = ['acquire', 'extend', 'release',
 
 const stranger = 'another client';
 
-/** For how long it says that its votes do not count, each time until it is healed. */
+/** The time that a quarantined vote says remains, each time until the node is healed. */
 const quarantine: Milliseconds = 1_000;
 
 // Nobody waits for it.
