@@ -21,11 +21,11 @@ import { FencedStore } from './store/fenced-store.js';
 import { StaleTokenFilter } from './store/stale-token.filter.js';
 
 export interface AppOptions {
-  /** Undefined: one node in this process's memory. */
+  /** The lock nodes; undefined for one node in this process's memory. */
   readonly nodes: readonly NodeInput[] | undefined;
-  /** Whoever made it closes it, after the application: a locked body may use it to the end. */
+  /** Its creator closes it after the application: a locked body may use it to the very end. */
   readonly store: FencedStore;
-  /** False shows what happens without locks. */
+  /** False to show what happens without locks. */
   readonly isLocked: boolean;
   /** What the page at `/` shows and may break. @default no page */
   readonly lab?: LabInfrastructure;

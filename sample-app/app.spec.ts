@@ -22,7 +22,7 @@ interface Answer {
   readonly body: Record<string, unknown>;
 }
 
-/** A replica: a real application over HTTP. Two are given the same node and store. */
+/** Starts a replica: a real application over HTTP. Two are given the same node and store. */
 async function startApp(options: Partial<AppOptions> = {}): Promise<TestApp> {
   const store = options.store ?? new MemoryStore();
   await store.seed({ 'sku:apple': 100, 'account:alice': 100, 'account:bob': 100 });
@@ -241,7 +241,7 @@ describe('the status of the locks', () => {
   });
 });
 
-/** As far away as a real one: between two commands of one call there is time for another's. */
+/** A store as slow as a real one: between two commands of a call there is time for another's. */
 class RemoteStore extends MemoryStore {
   override async write(values: Readonly<Record<string, number>>, token: number): Promise<void> {
     await setImmediate();
@@ -249,7 +249,7 @@ class RemoteStore extends MemoryStore {
   }
 }
 
-/** Whenever a holder has read, a newer holder reads too: as if the first had been paused. */
+/** After each read of a holder, a newer holder reads too: as if the first had been paused. */
 class OvertakenStore extends MemoryStore {
   override async read(name: string, token: number): Promise<number | null> {
     const value = await super.read(name, token);

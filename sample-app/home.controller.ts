@@ -1,6 +1,6 @@
 import { Controller, Get, Header, Headers } from '@nestjs/common';
 
-/** What somebody who opens the app in a browser can do with it. */
+/** Tells somebody who opens the app in a browser what can be done with it. */
 @Controller()
 export class HomeController {
   @Get()

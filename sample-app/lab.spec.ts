@@ -22,11 +22,11 @@ import {
   type LabServer,
 } from '../test/support/lab-page.js';
 
-// In a browser on a busy machine, each with the nodes' quarantine.
+// For a browser on a busy machine; each test waits out the nodes' quarantine.
 jest.setTimeout(90_000);
 
 const SALE = { stock: 20, buyers: 40, replicas: 3, section: 20 };
-/** More than a test waits for. */
+/** Longer than a test waits. */
 const ENDLESS = { stock: 10_000, buyers: 10_000, replicas: 3, section: 10 };
 
 describe('the lock lab', () => {
@@ -75,14 +75,14 @@ describe('the lock lab', () => {
   });
 
   it('sells on with two frozen nodes, nothing with three, and on when they are thawed', async () => {
-    // In one go: the page does not show the sale yet, nor whether there is one.
+    // In one go: the page does not show yet whether there is a sale.
     await lab.fillSale({ ...ENDLESS, isLocked: true });
     await lab.clickTogether('Start', 'Freeze two');
     await Promise.all([lab.nodeIs(1, 'suspended'), lab.nodeIs(2, 'suspended')]);
     await lab.reach('sold', (await lab.figure('sold')) + 20);
     await lab.click('Freeze node 3');
     await lab.see('No quorum: 2 nodes vote, 3 are needed');
-    // Whoever was inside has left when as many as there are counters were told to come again.
+    // Whoever was inside has left once as many buyers as there are counters were told to retry.
     const told = await lab.comeAgain();
     await until(async () => (await lab.comeAgain()) >= told + 12);
     const sold = await lab.figure('sold');
@@ -102,7 +102,7 @@ describe('the lock lab', () => {
     const few = { ...SALE, stock: 5, buyers: 5, replicas: 2 };
     await lab.sell({ ...few, isLocked: true, isEndless: true });
     const ended = lab.page.getByText('Has ended: what it holds ends with the ttl');
-    // With the second time both would be gone, if nobody had taken the place of the first.
+    // The second kill would leave none if nobody had taken the place of the first.
     for (const times of [1, 2]) {
       await lab.click('Kill who is inside');
       await until(async () => (await ended.count()) >= times);
@@ -110,7 +110,7 @@ describe('the lock lab', () => {
     }
     await lab.click('Stop');
 
-    // The latter where the stop came between two rounds.
+    // The latter if the stop came between two rounds.
     await lab.see(/none too many|Sold exactly the stock/);
     expect(await lab.figure('oversold')).toBe(0);
   });
@@ -209,7 +209,7 @@ describe('the lock lab', () => {
     await lab.page.locator('.try input[name=watchdog]').check();
     await lab.click('Extend');
     await lab.see('you hold lost');
-    // As it was acquired: the switch is for the next one.
+    // As when it was acquired: the switch applies to the next lock.
     await lab.see('you hold nothing');
     await lab.click('Acquire');
     await lab.see('you hold lost');
@@ -265,7 +265,7 @@ describe('the lock lab', () => {
     { scheme: 'light', isLocked: true, checkedAt: 1600 },
     { scheme: 'dark', isLocked: false, checkedAt: 360 },
   ] as const)('is accessible in $scheme', async ({ scheme, isLocked, checkedAt }) => {
-    // axe is put into the page, which forbids what is not its own.
+    // axe is injected into the page, which forbids foreign scripts.
     const options = { colorScheme: scheme, reducedMotion: 'reduce', bypassCSP: true } as const;
     const seen = await LabPage.open(browser, server.url, options);
     await seen.click('Start the job');
@@ -307,7 +307,7 @@ describe('the lock lab', () => {
 
     await lab.see('● live');
     await lab.see('you hold nothing');
-    // The browser has told of what it could not reach.
+    // The browser has reported what it could not reach.
     lab.errors.length = 0;
   });
 });

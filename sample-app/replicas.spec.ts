@@ -21,7 +21,7 @@ describe('replicas over five Redis servers', () => {
     const main = join(folder, 'sample-app/main.js');
     start = () => startReplica({ nodes, store, isLocked: true, main });
     replica = await start();
-    // Brand-new nodes grant nothing for 5 s; this is answered when they do.
+    // Brand-new nodes grant nothing for 5 s; the answer comes when they do.
     await put(`${replica.url}/inventory/pear`, { stock: 10 });
   }, 60_000);
 
@@ -53,7 +53,7 @@ describe('replicas over five Redis servers', () => {
     const killedAt = performance.now();
     await until(replica, 'slow:import', 'free');
 
-    // The ttl is 1 s; the rest is for a busy machine.
+    // The ttl is 1 s; the rest allows for a busy machine.
     expect(performance.now() - killedAt).toBeLessThan(2_500);
     await lost;
   });
@@ -81,7 +81,7 @@ async function stateOf(replica: Replica, resource: string): Promise<string> {
 }
 
 async function post(url: string): Promise<Response> {
-  // A replica that stops waits for connections that are kept alive after their last answer.
+  // A stopping replica waits for connections that are kept alive after their last answer.
   return fetch(url, { method: 'POST', headers: { connection: 'close' } });
 }
 

@@ -1,19 +1,19 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** What became of one buyer. */
+/** The outcome of one buyer. */
 export interface Purchase {
   /** The replica that was asked. */
   readonly url: string;
   readonly outcome: 'sold' | 'sold out' | 'failed';
   /** From the first request to the final answer, in ms. */
   readonly waited: number;
-  /** How often the answer was to come again: 423 (others hold the lock) or 503 (no quorum). */
+  /** How many answers told it to retry: 423 (others hold the lock) or 503 (no quorum). */
   readonly refusals: number;
   /** Why it failed. */
   readonly message: string;
 }
 
-/** Buys one piece. Comes again when it is told to, as a good client does. */
+/** Buys one piece. Retries when told to, as a good client does. */
 export async function buy(url: string, sku: string): Promise<Purchase> {
   const startedAt = performance.now();
   for (let refusals = 0; ; refusals += 1) {
@@ -42,7 +42,7 @@ async function reserve(
     const retryAfter = Number(response.headers.get('retry-after') ?? 1) * 1_000;
     return { status: response.status, retryAfter, text: await response.text() };
   } catch (error) {
-    // Not sent again: nobody knows whether the piece was sold.
+    // Not retried: nobody knows whether the piece was sold.
     return { status: 0, retryAfter: 0, text: String(error) };
   }
 }

@@ -1,5 +1,5 @@
 // Three replicas of the application sell 100 pieces to 300 buyers who all come at once.
-// `npm run demo:contention`, after `--` also:
+// Run it by `npm run demo:contention`; options, after `--`:
 //   --no-lock  without locks: shows the overselling
 //   --faults   kills one of the five lock nodes and freezes another in the middle of the sale
 import { parseArgs } from 'node:util';
@@ -45,7 +45,7 @@ const { isAsExpected, text } = judge(sale);
 console.log(`${text}: ${isAsExpected ? 'as expected' : 'FAILED'}`);
 process.exitCode = isAsExpected ? 0 : 1;
 
-/** Sets the stock. Brand-new nodes grant no lock for 5 s: this is answered when they do. */
+/** Sets the stock. Brand-new nodes grant no lock for 5 s: the answer comes when they do. */
 async function stockUp([shop = '']: readonly string[]): Promise<void> {
   const response = await fetch(`${shop}/inventory/${SKU}`, {
     method: 'PUT',
@@ -55,7 +55,7 @@ async function stockUp([shop = '']: readonly string[]): Promise<void> {
   if (!response.ok) throw new Error(`The stock could not be set: ${await response.text()}`);
 }
 
-/** All buyers at once, spread evenly; the faults come when a tenth of them has an answer. */
+/** Starts all buyers at once, spread evenly. The faults come when a tenth has an answer. */
 async function sell(shops: readonly string[]): Promise<Sale> {
   const startedAt = performance.now();
   let answers = 0;

@@ -19,7 +19,7 @@ export interface ReplicaOptions {
   readonly main?: string;
 }
 
-/** Starts one and resolves when it listens, on a port that the system chooses. */
+/** Starts a replica on a port that the system chooses, and resolves when it listens. */
 export async function startReplica({
   nodes,
   store,

@@ -49,7 +49,7 @@ export class Sale {
     return [...shops].map((shop) => sold.filter(({ url }) => url === shop).length);
   }
 
-  /** The wait that `share` of the buyers stayed below, from the first request to the answer. */
+  /** The wait, from first request to answer, that a `share` of the buyers did not exceed. */
   #waited(share: number): string {
     const sorted = this.purchases.map(({ waited }) => waited).sort((a, b) => a - b);
     return (sorted[Math.ceil(sorted.length * share) - 1] ?? 0).toFixed(0);

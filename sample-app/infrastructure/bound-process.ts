@@ -6,7 +6,7 @@ import type { Readable } from 'node:stream';
 
 export class BoundProcess {
   readonly #child: ChildProcessByStdio<null, Readable, Readable>;
-  // Read for good: a child whose output nobody reads blocks once its pipe is full.
+  // Read all the time: a child whose output nobody reads blocks once its pipe is full.
   readonly #outputs: readonly Interface[];
   /** The last lines of its output, for the error message when it fails. */
   readonly #lastLines: string[] = [];
@@ -32,7 +32,7 @@ export class BoundProcess {
     return this.#child.exitCode !== null || this.#child.signalCode !== null;
   }
 
-  /** Resolves with the match once a line of its output matches; rejects when it ends before. */
+  /** Resolves with the match once a line of output matches; rejects if the child ends first. */
   async line(pattern: RegExp): Promise<RegExpExecArray> {
     return new Promise((resolve, reject) => {
       for (const output of this.#outputs) {
@@ -48,17 +48,17 @@ export class BoundProcess {
     });
   }
 
-  /** Stops it without closing its connections: it accepts, and answers nothing. */
+  /** Freezes it without closing its connections: it accepts, but answers nothing. */
   freeze(): void {
     this.#child.kill('SIGSTOP');
   }
 
-  /** Lets a frozen one go on. */
+  /** Lets a frozen child go on. */
   thaw(): void {
     this.#child.kill('SIGCONT');
   }
 
-  /** Ends it and resolves when it is gone; at once when it is gone already. */
+  /** Ends it and resolves when it is gone; at once if it already is. */
   async end(signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
     if (this.hasEnded) return;
     const exited = once(this.#child, 'exit');
@@ -73,7 +73,7 @@ export class BoundProcess {
 
   #endWithUs(): void {
     const { pid } = this.#child;
-    // It could not be started; an 'error' event tells why.
+    // It could not be started; an 'error' event says why.
     if (pid === undefined) return;
     // However we end, the system closes our end of this pipe, and then `read` returns.
     const guard = spawn('sh', ['-c', 'read -r _; kill -9 "$0"', `${pid}`], {

@@ -6,13 +6,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Milliseconds } from 'nestjs-locked';
 
 export class DelayedLink {
-  /** How long the server's answers stay on the way, in ms. @default 0 */
+  /** How long the server's answers take, in ms. @default 0 */
   delay: Milliseconds = 0;
   readonly #server: Server;
 
   private constructor(targetPort: number) {
     this.#server = createServer((client) => this.#accept(client, targetPort));
-    // It ends with the process, and keeps none alive.
+    // Ends with the process, and does not keep it alive.
     this.#server.unref();
   }
 
@@ -39,7 +39,7 @@ export class DelayedLink {
     this.#deliverLate(server, client);
   }
 
-  // In order, also while the delay changes: each piece waits for its time and for the one before.
+  // In order even when the delay changes: each piece waits for its time and for the one before.
   #deliverLate(server: Socket, client: Socket): void {
     let delivered = Promise.resolve();
     let waiting = 0;

@@ -8,7 +8,7 @@ import { ThrowawayNode } from './throwaway-node.js';
 export interface Infrastructure {
   /** URLs for `RedlockModule.forRoot`; undefined means one node in this process's memory. */
   readonly nodes: readonly string[] | undefined;
-  /** Those of them that were started here, in the same order; empty where they were given. */
+  /** The nodes that were started here, in the same order; empty if they were given. */
   readonly ownNodes: readonly ThrowawayNode[];
   readonly store: FencedStore;
   /** Where other processes find the store; undefined where it is in this process's memory. */
@@ -18,13 +18,13 @@ export interface Infrastructure {
 }
 
 /**
- * Reads `REDIS_NODES` and `STORE_URL`, and starts what they do not name. Nothing of it has to be
- * stopped: servers that are started here end with this process, however it ends.
+ * Reads `REDIS_NODES` and `STORE_URL`, and starts what they do not name. Nothing has to be stopped:
+ * servers that are started here end with this process, however it ends.
  */
 export async function prepareInfrastructure(env: NodeJS.ProcessEnv): Promise<Infrastructure> {
   const given = env.REDIS_NODES ? env.REDIS_NODES.split(',').map((url) => url.trim()) : undefined;
   const { nodesText, ...locks } = await prepareNodes(given);
-  // Replicas that are told the same nodes, and no store, still have to share one.
+  // Replicas that are given the same nodes and no store still have to share a store.
   const { storeText, ...shared } = await prepareStore(env.STORE_URL ?? given?.[0]);
   return { ...locks, ...shared, description: `locks: ${nodesText}; store: ${storeText}` };
 }

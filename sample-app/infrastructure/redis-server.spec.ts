@@ -54,7 +54,7 @@ describe('RedisServer', () => {
 
     parent.kill('SIGKILL');
 
-    // By the end of the connection, as nobody tells the end of a process that is not a child.
+    // Seen by the end of the connection: only a child's end is reported to its parent.
     await new Promise((resolve) => socket.resume().once('close', resolve));
   });
 });

@@ -16,7 +16,7 @@ export class RedisServer {
     this.url = `redis://127.0.0.1:${port}`;
   }
 
-  /** Starts an empty server that ends with this process, and resolves when it accepts. */
+  /** Starts an empty server that ends with this process; resolves when it accepts. */
   static async start(): Promise<RedisServer> {
     for (let attempt = 1; ; attempt += 1) {
       const port = randomInt(PORT_MIN, PORT_MAX);
@@ -33,17 +33,17 @@ export class RedisServer {
     return this.#process.hasEnded;
   }
 
-  /** Stops it without closing its connections: it accepts, and answers nothing. */
+  /** Freezes it without closing its connections: it accepts, but answers nothing. */
   freeze(): void {
     this.#process.freeze();
   }
 
-  /** Lets a frozen one go on: it then runs the commands that have piled up. */
+  /** Lets a frozen server go on: it then runs the commands that have piled up. */
   thaw(): void {
     this.#process.thaw();
   }
 
-  /** Ends it as a crash does, also while it is frozen: there is nothing to save. */
+  /** Ends it as a crash does, even while it is frozen: there is nothing to save. */
   async kill(): Promise<void> {
     await this.#process.end('SIGKILL');
   }
@@ -67,7 +67,7 @@ export async function startRedisServers(count: number): Promise<RedisServer[]> {
   return Promise.all(Array.from({ length: count }, () => RedisServer.start()));
 }
 
-/** Resolves when the server accepts; rejects when it ends instead, with what it said. */
+/** Resolves when the server accepts; if it ends instead, rejects with its output. */
 async function launch(port: number): Promise<BoundProcess> {
   const command = findRedisServer();
   if (command === null) throw new Error(`Install one of: ${COMMANDS.join(', ')}`);
@@ -80,7 +80,7 @@ function argumentsFor(port: number): string[] {
   return [
     ...['--port', `${port}`, '--bind', '127.0.0.1'],
     ...['--save', '', '--appendonly', 'no'],
-    // Where it would look for an old snapshot: by default in the current folder.
+    // Where it looks for an old snapshot; the default is the current folder.
     ...['--dir', tmpdir(), '--dbfilename', `${randomUUID()}.rdb`],
   ];
 }

@@ -80,13 +80,13 @@ describe('ThrowawayNode', () => {
     const quick = client.incr('count');
 
     expect(late).toEqual([1, 2]);
-    // A timer of Node may fire a millisecond early.
+    // Node's timers may fire a millisecond early.
     expect(duration).toBeGreaterThanOrEqual(49);
     expect(await Promise.all([slow, quick])).toEqual([3, 4]);
   });
 });
 
-/** Who holds the lock, by a connection of its own. */
+/** Who holds the lock, read over a connection of its own. */
 async function ask(url: string): Promise<string | null> {
   const redis = new Redis(url);
   try {

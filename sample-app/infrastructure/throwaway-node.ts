@@ -3,10 +3,10 @@ import type { Milliseconds } from 'nestjs-locked';
 import { DelayedLink } from './delayed-link.js';
 import { RedisServer } from './redis-server.js';
 
-/** What has been done to a node's process; `killed` by whomever. */
+/** What has been done to a node's process; `killed` whoever did it. */
 export type ProcessState = 'running' | 'frozen' | 'killed';
 
-/** A lock node of our own that may be broken: a throwaway server, reached over a link. */
+/** A lock node that we started and may break: a throwaway server, reached over a link. */
 export class ThrowawayNode {
   #isFrozen = false;
 
@@ -30,7 +30,7 @@ export class ThrowawayNode {
     return this.#isFrozen ? 'frozen' : 'running';
   }
 
-  /** How much later than they could its answers come, in ms. */
+  /** By how much its answers are delayed, in ms. */
   get delay(): Milliseconds {
     return this.link.delay;
   }
@@ -39,14 +39,14 @@ export class ThrowawayNode {
     this.link.delay = delay;
   }
 
-  /** It accepts, and answers nothing. Does nothing to one that does not run. */
+  /** Freezes it: it accepts, but answers nothing. No effect unless it runs. */
   freeze(): void {
     if (this.state !== 'running') return;
     this.server.freeze();
     this.#isFrozen = true;
   }
 
-  /** Lets it go on. Does nothing to one that is not frozen. */
+  /** Lets it go on. No effect unless it is frozen. */
   thaw(): void {
     if (this.state !== 'frozen') return;
     this.server.thaw();

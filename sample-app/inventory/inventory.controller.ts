@@ -27,8 +27,8 @@ export class InventoryController {
     return { sku, stock };
   }
 
-  // A lock that others hold becomes 423, too few nodes 503, both with `Retry-After`: the library
-  // sees to that.
+  // The library answers 423 when others hold the lock and 503 when too few nodes vote, both with
+  // `Retry-After`.
   @Post('reserve')
   async reserve(
     @Param('sku', namePipe) sku: string,

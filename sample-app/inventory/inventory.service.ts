@@ -17,19 +17,19 @@ export interface Reservation {
 export class InventoryService {
   constructor(protected readonly store: FencedStore) {}
 
-  /** Sells: reads, thinks, writes. Over all replicas, one call at a time runs for each sku. */
+  /** Sells: reads, thinks, writes. Across all replicas, one call at a time runs for each sku. */
   @Locked(nameOf, { wait: seconds(10) })
   async reserve(sku: string, quantity: number): Promise<Reservation> {
     const { fencingToken } = heldLock();
     const before = await this.store.read(nameOf(sku), fencingToken);
     const stock = stockAfter(sku, before, quantity);
     await pack();
-    // The lock may have been lost meanwhile; then the token is stale, and this write is refused.
+    // If the lock has been lost meanwhile, the token is stale, and this write is refused.
     await this.store.write({ [nameOf(sku)]: stock }, fencingToken);
     return { sku, quantity, stock, fencingToken };
   }
 
-  /** Sets the stock under the same lock, so that it does not vanish in a running reservation. */
+  /** Sets the stock under the same lock, so that no running reservation overwrites it. */
   @Locked(nameOf, { wait: seconds(10) })
   async setStock(sku: string, stock: number): Promise<void> {
     await this.store.write({ [nameOf(sku)]: stock }, heldLock().fencingToken);
@@ -40,7 +40,7 @@ export class InventoryService {
   }
 }
 
-/** The lock's resource, and the name in the store. */
+/** The lock's resource, which is also the name in the store. */
 export function nameOf(sku: string): string {
   return `sku:${sku}`;
 }

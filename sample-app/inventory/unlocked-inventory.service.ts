@@ -9,8 +9,9 @@ import {
 } from './inventory.service.js';
 
 /**
- * How it goes wrong: the same steps without a lock and without a token. Two calls read the same
- * stock, and both sell it. Runs with `LOCKS=off` only, for `npm run demo:contention -- --no-lock`.
+ * Shows how it goes wrong: the same steps without a lock and a token. Two calls read the same
+ * stock, and both sell it. Used only with `LOCKS=off`, for
+ * `npm run demo:contention -- --no-lock`.
  */
 @Injectable()
 export class UnlockedInventoryService extends InventoryService {

@@ -24,11 +24,11 @@ import type { Changes, LogLine, Snapshot, Visit } from './messages.js';
 /** Parts of the snapshot that are replaced as a whole. */
 type Parts = Omit<Snapshot, 'bootId' | 'now' | 'visits' | 'log'>;
 
-/** What all pages are told: the last minutes, and then what changes. */
+/** What all pages are sent: the last minutes, and then what changes. */
 @Injectable()
 export class Feed implements OnModuleDestroy {
   readonly #bootId = randomUUID();
-  // Replayed: a page that comes again while the application ends must not keep it from ending.
+  // Replayed: a page that reconnects while the application ends must not keep it from ending.
   readonly #end = new ReplaySubject<void>(1);
   readonly #visits = new Recent<string, Visit>(VISITS_KEPT);
   readonly #log = new LogBook(LINES_KEPT);
@@ -40,7 +40,7 @@ export class Feed implements OnModuleDestroy {
   #toldAt = now();
   #listeners = 0;
 
-  // One for all pages: what is new is new for each of them.
+  // One for all pages: what is new for one is new for all.
   readonly #changes = interval(TELL_EVERY).pipe(
     map(() => this.#takeChanges()),
     filter((changes) => changes !== null),
@@ -52,7 +52,7 @@ export class Feed implements OnModuleDestroy {
     return this.#listeners > 0;
   }
 
-  /** Says how everything is at the beginning, before any page asks. */
+  /** Sets the initial state, before any page asks for it. */
   begin(parts: Parts): void {
     this.#parts = parts;
   }
@@ -75,7 +75,7 @@ export class Feed implements OnModuleDestroy {
     if (line.ownerId !== null) this.#processes.set(line.ownerId, line.source);
   };
 
-  /** Which process has a lock, as far as it was told lately; null for a client of others. */
+  /** Which process has a lock, as far as recent news tell; null for somebody else's client. */
   processOf(ownerId: string | null): string | null {
     return ownerId === null ? null : (this.#processes.get(ownerId) ?? null);
   }
@@ -106,7 +106,7 @@ export class Feed implements OnModuleDestroy {
     return { ...this.#parts, bootId: this.#bootId, now: now(), visits, log };
   }
 
-  /** Null when there is nothing to tell; an empty change tells that the server is there. */
+  /** Null when there is nothing to send; an empty change shows that the server is there. */
   #takeChanges(): Changes | null {
     const visits = this.#newVisits.drain();
     const log = this.#newLines.drain();

@@ -10,7 +10,7 @@ export interface HandLock {
   readonly resource: string;
   readonly ownerId: string;
   readonly fencingToken: number;
-  /** How long it is valid from now on, in ms. */
+  /** How long it remains valid, in ms. */
   readonly remaining: Milliseconds;
 }
 
@@ -70,7 +70,7 @@ export class HandLocks implements OnModuleDestroy {
     throw new NotFoundException(`No lock of owner ${ownerId} is held here: acquire one first.`);
   }
 
-  /** What the pages show is what is held here, whoever extended or lost it. */
+  /** Shows on the pages what is held here, whatever extended or ended it. */
   #tell(): void {
     const held = [...this.#locks.values()].filter(({ isValid }) => isValid);
     const hands = held.map(({ ownerId, remaining }) => ({ ownerId, remaining, at: now() }));

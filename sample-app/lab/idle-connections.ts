@@ -5,8 +5,8 @@ import { Injectable, type BeforeApplicationShutdown, type OnModuleInit } from '@
 import { HttpAdapterHost } from '@nestjs/core';
 
 /**
- * Ends connections without a request when the application ends. Browsers open some in advance, and
- * keep those whose stream of events has just ended: Node waits for both until they time out.
+ * Closes idle connections when the application ends. Browsers open some in advance, and keep those
+ * whose event stream has just ended: Node would wait for both until they time out.
  */
 @Injectable()
 export class IdleConnections implements OnModuleInit, BeforeApplicationShutdown {

@@ -1,4 +1,4 @@
-// How much of what happened the server keeps, and the page too.
+// How much of what happened is kept, by the server and by the page.
 
 /** Two minutes of a quick sale. */
 export const VISITS_KEPT = 3_000;

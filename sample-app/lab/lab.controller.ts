@@ -36,7 +36,7 @@ export class LabController {
     private readonly job: LongJob,
   ) {}
 
-  // A page that reads too slowly is cut off; it comes again and gets a snapshot.
+  // A page that reads too slowly is cut off; it reconnects and gets a snapshot.
   @Sse('events', { maxPendingDataLength: 2_000_000 })
   events(): Observable<MessageEvent> {
     return this.feed.stream();

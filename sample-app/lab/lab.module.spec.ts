@@ -55,7 +55,7 @@ describe('the lab', () => {
     const { hostname, port } = new URL(url);
     const socket = connect({ host: hostname, port: Number(port) });
     await once(socket, 'connect');
-    // By its answer the server has seen the connection that was there before.
+    // Once this is answered, the server has seen the connection that was opened before.
     await fetch(`${url}/lab/locks/demo`);
 
     await Promise.all([once(socket, 'close'), app.close()]);

@@ -1,4 +1,4 @@
-// What the library tells on its diagnostics channels, as lines of the log.
+// What the library publishes on its diagnostics channels, as lines of the log.
 import { randomUUID } from 'node:crypto';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 
@@ -17,7 +17,7 @@ import type { LogKind, LogLine } from './messages.js';
 type LineDetails = Partial<Pick<LogLine, 'votes' | 'ownerId'>>;
 
 /**
- * Listens to all locks of this process, until the function that it gives is called.
+ * Listens to all locks of this process, until the returned function is called.
  * @param source names the process in the log
  */
 export function listenToLocks(source: string, onLine: (line: LogLine) => void): () => void {
@@ -45,14 +45,14 @@ export function listenToLocks(source: string, onLine: (line: LogLine) => void): 
   return () => ends.forEach((end) => end());
 }
 
-/** Listens to what this process hears of its nodes, until the function that it gives is called. */
+/** Listens to what this process hears of its nodes, until the returned function is called. */
 export function listenToNodes(source: string, onLine: (line: LogLine) => void): () => void {
   return on('node', ({ status, message }) =>
     onLine(logLine('node', source, `${status.name}: ${message}`)),
   );
 }
 
-/** A line for the log, of this moment. */
+/** Makes a line for the log, with the current time. */
 export function logLine(
   kind: LogKind,
   source: string,
@@ -62,7 +62,7 @@ export function logLine(
   return { id: randomUUID(), at: Date.now(), kind, source, text, votes, ownerId };
 }
 
-/** Listens to one of the library's channels, until the function that it gives is called. */
+/** Listens to one of the library's channels, until the returned function is called. */
 export function on<Event extends keyof LockMessages>(
   event: Event,
   listener: (message: LockMessages[Event]) => void,

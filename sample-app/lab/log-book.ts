@@ -1,14 +1,14 @@
 import type { LogKind, LogLine } from './messages.js';
 import { Recent } from './recent.js';
 
-/** The last lines of each kind: hundreds of acquisitions push out no loss. */
+/** Keeps the last lines of each kind: hundreds of acquisitions must not push out a loss. */
 export class LogBook {
   readonly #kinds = new Map<LogKind, Recent<string, LogLine>>();
 
   /** @param max how many lines of each kind are kept */
   constructor(private readonly max: number) {}
 
-  /** All lines, in the order of their times. */
+  /** All lines, in order of time. */
   get lines(): LogLine[] {
     return [...this.#kinds.values()].flatMap(({ values }) => values).sort((a, b) => a.at - b.at);
   }
@@ -19,7 +19,7 @@ export class LogBook {
     lines.set(line.id, line);
   }
 
-  /** The lines; none is left here. */
+  /** Takes all lines out. */
   drain(): LogLine[] {
     const { lines } = this;
     this.#kinds.clear();

@@ -10,13 +10,13 @@ import { on } from './lock-events.js';
 import { isWorking } from './phases.js';
 import type { JobEvent, JobState } from './messages.js';
 
-/** The lock's resource, and the name in the store. */
+/** The lock's resource, which is also the name in the store. */
 export const JOB = 'long-job';
 
 /**
  * Works for longer than its ttl, extended by the watchdog. When its lock is lost it stops, and
- * another holder takes over once the lock can be had. Then a write of the first one arrives, as
- * if it had been on its way all the time; and the store refuses it.
+ * another holder takes over once it can acquire the lock. Then a write of the first holder arrives,
+ * as if it had been on its way all the time, and the store refuses it.
  */
 @Injectable()
 export class LongJob implements OnModuleDestroy {
@@ -62,7 +62,7 @@ export class LongJob implements OnModuleDestroy {
     this.stop();
   }
 
-  /** One holder after another, until the job is done. Owned by nobody: it does not reject. */
+  /** Runs one holder after another until the job is done. Not awaited: it does not reject. */
   async #run(stop: AbortSignal): Promise<void> {
     const options = { wait: minutes(10), ttl: TTL, signal: stop };
     while (!stop.aborted && this.#state.step < STEPS) {
@@ -106,7 +106,7 @@ export class LongJob implements OnModuleDestroy {
       const text = `The signal aborted (${error.reason}): holder ${token ?? ''} has stopped.`;
       this.#tell('aborted', text);
     } else {
-      // Such as that the application shuts down: nobody takes over.
+      // For example, the application shuts down: nobody takes over.
       this.#tell('aborted', String(error));
       this.stop();
     }

@@ -1,4 +1,4 @@
-// What the server tells the page: plain data, known to both.
+// What the server sends to the page: plain data, whose types both import.
 import type { Milliseconds, NodeStatus, NodeVote } from 'nestjs-locked';
 
 /** Ms of the machine's monotonic clock: comparable between all processes of this machine. */
@@ -6,13 +6,13 @@ export type Instant = number;
 
 /** All that the page shows, as it is now. The first message of each connection. */
 export interface Snapshot {
-  /** Another one after the server has started anew. */
+  /** Changes when the server restarts. */
   readonly bootId: string;
   readonly now: Instant;
   readonly setting: Setting;
   readonly sale: SaleState;
   readonly job: JobState;
-  /** The locks by hand that are held. */
+  /** The held locks among those acquired by hand. */
   readonly hands: readonly HeldByHand[];
   readonly nodes: readonly NodeState[];
   readonly resources: readonly WatchedResource[];
@@ -20,7 +20,7 @@ export interface Snapshot {
   readonly log: readonly LogLine[];
 }
 
-/** What is new: whole where it is one thing, the new and changed ones where it is a list. */
+/** What is new: single things as a whole; of lists, the new and changed items. */
 export interface Changes extends Partial<Omit<Snapshot, 'bootId' | 'setting'>> {
   readonly now: Instant;
 }
@@ -32,14 +32,14 @@ export interface Setting {
   readonly ttlMax: Milliseconds;
   /** Whether the nodes are throwaway servers of this application, which may be broken. */
   readonly hasOwnNodes: boolean;
-  /** Why there can be no sale over several processes; empty where there can. */
+  /** Why there can be no sale over several processes; empty if there can. */
   readonly noSaleReason: string;
 }
 
 export interface SaleSettings {
   /** Pieces to sell. */
   readonly stock: number;
-  /** Who each want one piece. */
+  /** How many buyers there are; each wants one piece. */
   readonly buyers: number;
   /** Processes that sell, 1 to 4. */
   readonly replicas: number;
@@ -47,7 +47,7 @@ export interface SaleSettings {
   readonly section: Milliseconds;
   /** False sells without `@Locked`. */
   readonly isLocked: boolean;
-  /** Begins anew when all buyers have an answer, until it is stopped. */
+  /** Whether it starts again, when all buyers have an answer, until it is stopped. */
   readonly isEndless: boolean;
 }
 
@@ -61,11 +61,11 @@ export interface SaleState {
   /** Pieces that were put on sale since the start. */
   readonly offered: number;
   readonly sold: number;
-  /** Buyers who were told that nothing is left. */
+  /** Buyers who were told that the stock is sold out. */
   readonly refused: number;
-  /** Pieces that were sold and never there. */
+  /** Pieces that were sold but never existed. */
   readonly oversold: number;
-  /** How many times the lock was not to be had, and a buyer came again. */
+  /** How many times a buyer did not get the lock and retried. */
   readonly comeAgain: number;
   /** Buyers of this round without an answer. */
   readonly waiting: number;
@@ -78,10 +78,10 @@ export interface Visit {
   readonly id: string;
   /** 1 to 4. */
   readonly replica: number;
-  /** 0 to 3: buyers whom one replica serves at once. */
+  /** 0 to 3: one replica serves as many buyers at once. */
   readonly counter: number;
   readonly cameAt: Instant;
-  /** Since when the stock is read and written for this buyer; null while waiting. */
+  /** When reading and writing the stock began for this buyer; null while waiting. */
   readonly enteredAt: Instant | null;
   /** Fencing token of the lock; null without a lock. */
   readonly token: number | null;
@@ -94,12 +94,12 @@ export type VisitOutcome = 'sold' | 'sold out' | 'no lock' | 'lock lost' | 'fail
 export interface NodeState {
   readonly name: string;
   readonly status: NodeStatus;
-  /** When `status` was read: the quarantine goes on from then. */
+  /** When `status` was read: the quarantine's remainder counts from then. */
   readonly at: Instant;
   readonly votesPerSecond: number;
   /** Mean answer time of the last second, in ms; null without an answer. */
   readonly latency: Milliseconds | null;
-  /** What was done to the process; null where it is none of ours. */
+  /** What was done to the process; null if it is not one of ours. */
   readonly process: 'running' | 'frozen' | 'killed' | null;
   readonly delay: Milliseconds;
 }
@@ -112,13 +112,13 @@ export interface WatchedResource {
   readonly nodes: readonly {
     readonly state: 'free' | 'held' | 'unknown';
     readonly ownerId: string | null;
-    /** Which process that is, where it is one of ours. */
+    /** Which process that is, if it is one of ours. */
     readonly owner: string | null;
     readonly remaining: Milliseconds;
   }[];
 }
 
-/** A lock by hand: valid for `remaining` ms from `at`. */
+/** A lock acquired by hand: valid for `remaining` ms from `at`. */
 export interface HeldByHand {
   readonly ownerId: string;
   readonly remaining: Milliseconds;
@@ -129,7 +129,7 @@ export interface JobState {
   readonly phase: 'idle' | 'waiting' | 'running' | 'taking over' | 'done' | 'stopped';
   readonly step: number;
   readonly steps: number;
-  /** The lock of who works now: valid for `remaining` ms from `at`. */
+  /** The lock of the present worker: valid for `remaining` ms from `at`. */
   readonly validity: { readonly remaining: Milliseconds; readonly at: Instant } | null;
   /** The most that `remaining` can be. */
   readonly ttl: Milliseconds;
@@ -156,7 +156,7 @@ export interface LogLine {
   /** `app`, `replica 1`, … */
   readonly source: string;
   readonly text: string;
-  /** What each node said, where there was an error. */
+  /** What each node said, if there was an error. */
   readonly votes: readonly NodeVote[];
   /** Who got the lock; null where nobody did. */
   readonly ownerId: string | null;

@@ -1,18 +1,18 @@
-// How much the nodes are asked, and how fast they answer: from what ioredis tells of each command.
+// How often the nodes are asked and how fast they answer, from what ioredis reports per command.
 import { tracingChannel } from 'node:diagnostics_channel';
 
 import type { Milliseconds } from 'nestjs-locked';
 
 import { now } from './clock.js';
 
-/** What one process heard from one node in a while. */
+/** What one process heard from one node over some time. */
 export interface NodeTraffic {
   /** `host:port` of the server. */
   readonly address: string;
   /** Answered script calls of the lock protocol, each of them a vote. */
   readonly votes: number;
   readonly answers: number;
-  /** Of all answers, in ms. */
+  /** The sum over all answers, in ms. */
   readonly latencySum: Milliseconds;
 }
 
@@ -32,7 +32,7 @@ export class TrafficMeter {
       this.#sentAt.set(trace, now());
     },
     asyncEnd: (trace: object): void => {
-      // A command that its connection took along got no answer.
+      // A command that was lost with its connection got no answer.
       if (!('error' in trace) || trace.error === undefined) this.#count(trace as CommandTrace);
     },
     end: (): void => undefined,
@@ -64,7 +64,7 @@ export class TrafficMeter {
   }
 }
 
-/** Two counts of one node as one. */
+/** Adds two counts of one node. */
 export function sum(a: NodeTraffic | undefined, b: NodeTraffic): NodeTraffic {
   if (a === undefined) return b;
   return {

@@ -12,10 +12,10 @@ import { SALE } from './sale-counter.js';
 import { LAB_INFRASTRUCTURE, type LabInfrastructure } from './settings.js';
 import type { Instant, NodeState, WatchedResource } from './messages.js';
 
-/** Looks at the nodes while somebody looks at the page. */
+/** Inspects the nodes while a page is open. */
 @Injectable()
 export class NodeWatch implements OnModuleInit, OnModuleDestroy {
-  /** What is tried by hand: watched beside the sale and the job. */
+  /** The resource tried by hand: watched in addition to the sale and the job. */
   tried = 'demo';
   readonly #meter = new TrafficMeter();
   readonly #traffic = new Map<string, NodeTraffic>();
@@ -53,7 +53,7 @@ export class NodeWatch implements OnModuleInit, OnModuleDestroy {
     return nodes.map((status, index) => this.#stateOf(status, index));
   }
 
-  // One look at a time: with frozen nodes it takes as long as their timeout.
+  // One inspection at a time: with frozen nodes each takes as long as their timeout.
   async #look(): Promise<void> {
     if (!this.feed.hasListeners || this.#isLooking) return;
     this.#isLooking = true;
@@ -61,7 +61,7 @@ export class NodeWatch implements OnModuleInit, OnModuleDestroy {
       const at = now();
       const names = [...new Set([SALE, JOB, this.tried])];
       const inspected = await Promise.all(names.map((name) => this.redlock.inspect(name)));
-      // Until the replicas have told whose the locks are that were just seen.
+      // Until the replicas have reported whose locks these are.
       await sleep(2 * NEWS_EVERY);
       const resources = inspected.map((state) => this.#watched(state, at));
       this.feed.update({ resources, nodes: await this.states() });

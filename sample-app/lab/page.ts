@@ -4,8 +4,8 @@ import { fileURLToPath } from 'node:url';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 
 /**
- * Serves the page at `/` to browsers, and its files. Others, such as curl, get there what the
- * application answers without a page.
+ * Serves the page at `/` to browsers, and its files. Other clients, such as curl, get the answer
+ * that the application gives there without a page.
  */
 export function servePage(app: NestExpressApplication): void {
   app.use((request: PageRequest, response: PageResponse, next: () => void) => {
@@ -19,7 +19,7 @@ export function servePage(app: NestExpressApplication): void {
   app.useStaticAssets(FOLDER, { index: false });
 }
 
-// What is used of Express here.
+// The part of Express that is used here.
 interface PageRequest {
   readonly method: string;
   readonly path: string;
@@ -33,5 +33,5 @@ interface PageResponse {
 
 const FOLDER = fileURLToPath(new URL('../../page', import.meta.url));
 
-// Nothing from elsewhere, and in nobody's frame: a click here can kill a process.
+// Loads nothing from elsewhere, and nobody may frame it: a click here can kill a process.
 const POLICY = "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'";

@@ -1,15 +1,15 @@
-/** Values by key, of which the oldest go when there are too many. */
+/** Values by key; the oldest are dropped when there are too many. */
 export class Recent<Key, Value> {
   readonly #values = new Map<Key, Value>();
 
   constructor(private readonly max: number) {}
 
-  /** In the order in which they came. */
+  /** In order of arrival. */
   get values(): Value[] {
     return [...this.#values.values()];
   }
 
-  /** Adds a value, or replaces the one of that key in its place. */
+  /** Adds a value, or replaces that of the same key, which keeps its place. */
   set(key: Key, value: Value): void {
     this.#values.set(key, value);
     if (this.#values.size <= this.max) return;
@@ -23,7 +23,7 @@ export class Recent<Key, Value> {
     return this.#values.get(key);
   }
 
-  /** The values; none is left here. */
+  /** Takes all values out. */
   drain(): Value[] {
     const { values } = this;
     this.#values.clear();

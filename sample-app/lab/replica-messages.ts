@@ -1,15 +1,15 @@
-// What the application and its selling processes tell each other.
+// The messages between the application and its selling processes.
 import type { Milliseconds } from 'nestjs-locked';
 
 import type { LogLine, Visit, VisitOutcome } from './messages.js';
 import type { NodeTraffic } from './node-traffic.js';
 
-/** One buyer for one counter, which serves one at a time. */
+/** Sends one buyer to one counter, which serves one at a time. */
 export interface SellRequest {
   readonly counter: number;
   readonly section: Milliseconds;
   readonly isLocked: boolean;
-  /** The process kills itself in the middle of its next turn, whichever buyer's that is. */
+  /** Whether the process kills itself in the middle of its next turn, whoever the buyer is. */
   readonly isFatal: boolean;
 }
 
@@ -18,7 +18,7 @@ export type ReplicaMessage =
   | { readonly type: 'answer'; readonly counter: number; readonly outcome: VisitOutcome }
   | ({ readonly type: 'news' } & ReplicaNews);
 
-/** How often a replica tells what is new, in ms. */
+/** How often a replica sends its news, in ms. */
 export const NEWS_EVERY = 50;
 
 /** What happened in the process since the last news. */

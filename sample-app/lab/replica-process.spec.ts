@@ -36,7 +36,7 @@ describe('ReplicaProcess', () => {
 
     parent.kill('SIGKILL');
 
-    // By its connection, as nobody tells the end of a process that is not a child.
+    // Seen by its connection: only a child's end is reported to its parent.
     while ((await lockConnections(client)) > 0);
   });
 
@@ -64,7 +64,7 @@ describe('ReplicaProcess', () => {
       const begun = sell(0);
       while (![...visits.values()].some(({ enteredAt }) => enteredAt !== null)) await sleep(10);
       process.kill(replica.pid, 'SIGKILL');
-      // It is dead by then, and we have not heard of it.
+      // By now it is dead, but we have not heard of that yet.
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 300);
       const outcomes = await Promise.all([begun, sell(1), sell(2), sell(3)]);
       await sleep(100);

@@ -14,13 +14,13 @@ export interface ReplicaOptions {
   readonly onNews: (news: ReplicaNews) => void;
 }
 
-/** A selling process. It ends with this one, however this one ends: see replica.ts. */
+/** A selling process. It ends with this process, however that ends: see replica.ts. */
 export class ReplicaProcess {
-  /** As in the log. */
+  /** Its name in the log. */
   readonly name: string;
   readonly #child: ChildProcess;
   readonly #answers = new Map<number, (outcome: VisitOutcome) => void>();
-  /** By id: those who have come, and not left. */
+  /** The visits that have begun and not ended, by id. */
   readonly #visits = new Map<string, Visit>();
   readonly #onNews: (news: ReplicaNews) => void;
   readonly #isReady: Promise<void>;
@@ -38,7 +38,7 @@ export class ReplicaProcess {
         LAB_REPLICA: `${number}`,
       },
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-      // A process group of its own: Ctrl-C reaches us alone, and it ends when we have ended.
+      // A process group of its own: Ctrl-C reaches us alone; the child ends when we have ended.
       detached: true,
     });
     this.#isReady = new Promise((resolve, reject) => {
@@ -47,13 +47,13 @@ export class ReplicaProcess {
         else if (message.type === 'news') this.#tell(message);
         else this.#answer(message.counter, message.outcome);
       });
-      // Each of the requests that are sent before its end is known has an error of its own.
+      // `on`: each request that is sent before its end is known fails with its own error.
       this.#child.on('error', reject);
       this.#child.once('exit', () => {
         reject(new Error(`${this.name} has ended`));
         for (const counter of this.#answers.keys()) this.#answer(counter, 'failed');
       });
-      // After its last news.
+      // Comes after its last news.
       this.#child.once('disconnect', () => this.#seeOut());
     });
   }
@@ -66,7 +66,7 @@ export class ReplicaProcess {
     return this.#child.exitCode !== null || this.#child.signalCode !== null;
   }
 
-  /** Resolves when it sells; rejects when it ends before. */
+  /** Resolves when it is ready to sell; rejects if it ends before that. */
   whenReady(): Promise<void> {
     return this.#isReady;
   }
@@ -96,7 +96,7 @@ export class ReplicaProcess {
     this.#onNews(news);
   }
 
-  /** Else who was inside when it ended would be so for ever, beside all who come later. */
+  /** Ends the open visits: otherwise their buyers would seem inside for ever. */
   #seeOut(): void {
     const end = { leftAt: now(), outcome: 'failed' } as const;
     const visits = [...this.#visits.values()].map((visit) => ({ ...visit, ...end }));

@@ -1,4 +1,4 @@
-// A selling process, started by `ReplicaProcess`: an application without HTTP, and no more.
+// A selling process, started by `ReplicaProcess`: an application without HTTP.
 import { randomUUID } from 'node:crypto';
 
 import { Module } from '@nestjs/common';
@@ -23,15 +23,15 @@ const {
   LAB_REPLICA: replica = '1',
 } = process.env;
 
-// However the application ends, it closes this channel: nothing is left to do then.
+// The channel closes however the application ends: then nothing is left to do here.
 process.once('disconnect', () => process.exit());
-// Or has closed it while this file was loaded, and nobody heard of it.
+// The channel may have closed while this file was being loaded, before anybody listened.
 if (!process.connected) process.exit();
 const tell = (message: ReplicaMessage): void => {
   if (process.connected) process.send?.(message);
 };
 
-// What is dropped when the application does not keep up is the oldest news, and never an answer.
+// If the application does not keep up, the oldest news are dropped, but never an answer.
 const visits = new Recent<string, Visit>(500);
 const log = new LogBook(50);
 const traffic = new TrafficMeter();
@@ -87,7 +87,7 @@ async function serve({ counter, section, isLocked, isFatal }: SellRequest): Prom
   return outcome;
 }
 
-// As a replica ends that nobody asked to: nothing is released, nobody is told but by the page.
+// Like an unexpected end of a replica: nothing is released; only the page is told beforehand.
 function dieAfter(delay: number): void {
   tellNews();
   setTimeout(() => process.kill(process.pid, 'SIGKILL'), delay);
@@ -97,7 +97,7 @@ async function outcomeOf(selling: Promise<boolean>): Promise<VisitOutcome> {
   try {
     return (await selling) ? 'sold' : 'sold out';
   } catch (error) {
-    // The lock ended before the section did, and yet the store took its write: it compares tokens.
+    // The lock was lost first, but the store took the write: its token was still the highest.
     if (error instanceof LockLostError && error.result === true) return 'sold';
     if (error instanceof LockLostError || error instanceof StaleTokenError) return 'lock lost';
     return error instanceof RedlockError ? 'no lock' : 'failed';

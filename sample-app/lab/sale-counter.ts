@@ -6,10 +6,10 @@ import { Locked, seconds, type Milliseconds } from 'nestjs-locked';
 import { heldLock } from '../held-lock.js';
 import { FencedStore } from '../store/fenced-store.js';
 
-/** The lock's resource, and the name in the store. */
+/** The lock's resource, which is also the name in the store. */
 export const SALE = 'sale';
 
-/** Is told when a buyer's turn begins and ends: what must not overlap with anybody else's. */
+/** Is told when a buyer's turn, which must not overlap with any other, begins and ends. */
 export interface Turn {
   /** @param token fencing token of the lock; null without a lock */
   begin(token: number | null): void;
@@ -21,7 +21,7 @@ export interface Turn {
 export class SaleCounter {
   constructor(private readonly store: FencedStore) {}
 
-  /** Sells one piece; false when there is none. Over all replicas, one call at a time runs. */
+  /** Sells one piece; false if none is left. Across all replicas, one call at a time runs. */
   @Locked(SALE, { wait: seconds(3) })
   async sell(section: Milliseconds, turn: Turn): Promise<boolean> {
     const { fencingToken } = heldLock();

@@ -1,6 +1,6 @@
 import type { SaleSettings } from './messages.js';
 
-/** A sale that takes some seconds with a lock, and goes wrong at a glance without one. */
+/** A sale that takes some seconds with a lock, and visibly goes wrong without one. */
 export const saleDefaults: SaleSettings = {
   stock: 60,
   buyers: 90,

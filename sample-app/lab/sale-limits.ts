@@ -1,4 +1,4 @@
-/** What the numbers of a sale may be. */
+/** The ranges of a sale's numbers. */
 export const saleLimits = {
   stock: { min: 1, max: 10_000 },
   buyers: { min: 1, max: 20_000 },
@@ -6,5 +6,5 @@ export const saleLimits = {
   section: { min: 1, max: 1_000 },
 } as const;
 
-/** Buyers whom one replica serves at once. */
+/** How many buyers one replica serves at once. */
 export const COUNTERS = 4;

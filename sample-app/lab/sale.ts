@@ -34,7 +34,7 @@ export class Sale implements OnModuleDestroy {
     return this.#state;
   }
 
-  /** Why nothing can be sold over several processes; empty where it can. */
+  /** Why there can be no sale over several processes; empty if there can. */
   get noSaleReason(): string {
     const { nodes, storeUrl } = this.infrastructure;
     if (nodes !== undefined && storeUrl !== undefined) return '';
@@ -43,7 +43,7 @@ export class Sale implements OnModuleDestroy {
 
   /**
    * Starts the processes and the sale; resolves when it has begun.
-   * @throws ConflictException while one is running, and where there cannot be one
+   * @throws ConflictException while one is running, and if there cannot be one
    */
   async start(settings: SaleSettings): Promise<SaleState> {
     if (this.noSaleReason !== '') throw new ConflictException(this.noSaleReason);
@@ -67,7 +67,7 @@ export class Sale implements OnModuleDestroy {
   }
 
   /**
-   * Has a replica killed in the middle of its next turn: that of who serves the next buyer.
+   * Lets the replica that serves the next buyer be killed in the middle of its turn.
    * @throws ConflictException while nothing is sold
    */
   killReplica(): SaleState {
@@ -76,7 +76,7 @@ export class Sale implements OnModuleDestroy {
     return this.#state;
   }
 
-  /** Lets no more buyers in, or none where the replicas are still starting. */
+  /** Lets no more buyers in, or none at all if the replicas are still starting. */
   stop(): SaleState {
     if (this.#isOpen() || this.#state.phase === 'starting') this.#become({ phase: 'stopping' });
     return this.#state;
@@ -87,7 +87,7 @@ export class Sale implements OnModuleDestroy {
     await Promise.all(this.#replicas.map((replica) => replica.end()));
   }
 
-  /** As many processes as there are to be, those that are there already among them. */
+  /** Brings the number of processes to `count`, and keeps those that are there already. */
   async #hire(count: number): Promise<void> {
     const { nodes = [], storeUrl = '' } = this.infrastructure;
     for (let index = 0; index < saleLimits.replicas.max; index += 1) {
@@ -103,7 +103,7 @@ export class Sale implements OnModuleDestroy {
     await Promise.all(this.#replicas.map((replica) => replica.whenReady()));
   }
 
-  // Owned by nobody: what goes wrong in it becomes the state.
+  // Not awaited: what goes wrong in it becomes the state.
   async #run(): Promise<void> {
     try {
       await this.#sellOnce();
@@ -129,12 +129,12 @@ export class Sale implements OnModuleDestroy {
 
   async #sellOnce(): Promise<void> {
     const { stock, buyers } = this.#state.settings;
-    // Nobody sells now, so nobody's stock is overwritten.
+    // Nobody sells now, so this overwrites nobody's sale.
     await this.store.overwrite(SALE, stock);
     const { rounds, offered } = this.#state;
     this.#become({ rounds: rounds + 1, offered: offered + stock, waiting: buyers });
     const round: Round = { buyersLeft: buyers, sold: 0 };
-    // Again where a replica ended, and its buyers came back, when the others had closed.
+    // Again if a replica ended, and its buyers came back after the others had closed.
     while (round.buyersLeft > 0 && this.#isOpen()) {
       const replicas = this.#replicas.filter(({ hasEnded }) => !hasEnded);
       if (replicas.length === 0) this.#fail('All replicas have ended');
@@ -142,7 +142,7 @@ export class Sale implements OnModuleDestroy {
     }
   }
 
-  /** Sells at all counters of a replica until no buyer is left, or it has ended. */
+  /** Sells at all counters of a replica until no buyer is left or the replica has ended. */
   async #open(replica: ReplicaProcess, round: Round): Promise<void> {
     const counters = Array.from({ length: COUNTERS }, (_, counter) =>
       this.#tend(replica, counter, round),
@@ -153,7 +153,7 @@ export class Sale implements OnModuleDestroy {
     this.feed.log(logLine('action', replica.name, text));
   }
 
-  /** One counter serves one buyer after another, until none is left. */
+  /** Lets one counter serve one buyer after another until none is left. */
   async #tend(replica: ReplicaProcess, counter: number, round: Round): Promise<void> {
     const { section, isLocked } = this.#state.settings;
     while (round.buyersLeft > 0 && this.#isOpen()) {
@@ -186,7 +186,7 @@ export class Sale implements OnModuleDestroy {
         this.#become({ waiting: waiting - 1, refused: refused + 1 });
         return;
       default:
-        // As a client does that is told 423 or 503, or whose connection breaks.
+        // Like a client that gets 423 or 503, or whose connection breaks, the buyer retries.
         round.buyersLeft += 1;
         this.#become({ comeAgain: comeAgain + 1 });
     }

@@ -1,4 +1,4 @@
-// The endpoints of a replica, and the files beside them held against what it really exposes.
+// The endpoints of a replica, and whether the files beside them match what it really exposes.
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -18,7 +18,7 @@ async function startApp(nodes: readonly LockNode[] = [new MemoryNode()]) {
   return { redlock: app.get(RedlockService), url };
 }
 
-/** Votes, but gives no answer to the question how things are. */
+/** A node that votes, but does not answer inspections. */
 function deafNode(): LockNode {
   const node = new MemoryNode();
   node.inspect = () => undefined;

@@ -6,7 +6,7 @@ interface BarProps {
   readonly max: number;
 }
 
-/** Time that runs down. */
+/** A bar for time that runs down. */
 export function Bar({ label, kind, value, max }: BarProps) {
   return (
     <div

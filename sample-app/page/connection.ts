@@ -1,7 +1,7 @@
 import type { Changes, Snapshot } from '../lab/messages.js';
 import { clock, connection, serverNow, takeChanges, takeSnapshot } from './lab-state.js';
 
-/** Listens to the server for good, and comes again when it has gone. */
+/** Listens to the server until the page closes, and reconnects when it has gone. */
 export function connect(): void {
   const source = new EventSource('/lab/events');
   let heardAt = performance.now();
@@ -11,7 +11,7 @@ export function connect(): void {
     connection.value = 'lost';
     setTimeout(connect, RETRY_AFTER);
   };
-  // A connection that broke without a word is told by its silence.
+  // A connection that broke without notice shows by its silence.
   const watch = setInterval(() => {
     if (performance.now() - heardAt > SILENCE_MAX) again();
   }, SILENCE_MAX / 4);
@@ -37,7 +37,7 @@ interface Messages {
   readonly changes: Changes;
 }
 
-/** Lets what runs down run down. */
+/** Updates what runs down on the page. */
 export function startClock(): void {
   setInterval(() => {
     clock.value = serverNow();

@@ -10,7 +10,7 @@ interface NumberFieldProps {
   readonly onChange: (value: number) => void;
 }
 
-/** A whole number that has to be given. */
+/** A field for a whole number that must be given. */
 export function NumberField({
   name,
   label,
@@ -29,7 +29,7 @@ export function NumberField({
         required
         min={min}
         max={max}
-        // A field that was emptied has no number.
+        // An emptied field has no number.
         value={Number.isNaN(value) ? '' : value}
         disabled={isDisabled}
         onInput={(event) => onChange(event.currentTarget.valueAsNumber)}
@@ -47,7 +47,7 @@ interface SwitchProps {
   readonly children: ComponentChildren;
 }
 
-/** Something that is on or off. */
+/** A switch for something that is on or off. */
 export function Switch({ name, isOn, isDisabled = false, onChange, children }: SwitchProps) {
   return (
     <label class="switch">

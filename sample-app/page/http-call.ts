@@ -1,7 +1,7 @@
 /** A request to the server. */
 export interface Call {
   readonly path: string;
-  /** Null asks with GET. */
+  /** Null for a GET. */
   readonly body: object | null;
 }
 
@@ -14,7 +14,7 @@ export interface Answer {
   readonly isGood: boolean;
 }
 
-/** Sends a request, and writes its answer down. */
+/** Sends a request and records its answer. */
 export async function readAnswer(call: Call): Promise<Answer> {
   const curl = curlOf(call, location.origin);
   try {
@@ -41,7 +41,7 @@ export function post(path: string, body: object): Promise<Response> {
   return fetch(path, { method: 'POST', headers, body: JSON.stringify(body) });
 }
 
-/** The same request for a terminal. */
+/** The same request as a command for a terminal. */
 export function curlOf({ path, body }: Call, origin: string): string {
   if (body === null) return `curl -i '${origin}${path}'`;
   const json = `-H 'content-type: application/json' -d '${JSON.stringify(body)}'`;

@@ -1,4 +1,4 @@
-// What the page knows: what the server has told, and nothing else.
+// What the page knows: only what the server has sent.
 import { computed, signal } from '@preact/signals';
 
 import { LINES_KEPT, VISITS_KEPT } from '../lab/kept.js';
@@ -18,7 +18,7 @@ import type {
   WatchedResource,
 } from '../lab/messages.js';
 
-/** All but the connection is null or empty until the server has told it. */
+/** All but the connection is null or empty until the server has sent it. */
 export const connection = signal<'connecting' | 'open' | 'lost'>('connecting');
 export const setting = signal<Setting | null>(null);
 export const sale = signal<SaleState | null>(null);
@@ -27,16 +27,16 @@ export const hands = signal<readonly HeldByHand[]>([]);
 export const nodes = signal<readonly NodeState[]>([]);
 export const resources = signal<readonly WatchedResource[]>([]);
 export const log = signal<readonly LogLine[]>([]);
-/** The last visits; a new list where one has changed. */
+/** The last visits; a new list whenever one has changed. */
 export const visits = signal<readonly Visit[]>([]);
 
-/** The time now, for what runs down on the page: ten times a second. */
+/** The current time, for what runs down on the page; updated ten times a second. */
 export const clock = signal<Instant>(0);
 
 /** Nodes whose votes count now. */
 export const voters = computed(() => nodes.value.filter(votes).length);
 
-/** Nodes whose votes will count when some time has passed. */
+/** Nodes whose votes will count after some time. */
 export const quarantined = computed(
   () => nodes.value.filter((node) => quarantineOf(node, clock.value) > 0).length,
 );
@@ -51,7 +51,7 @@ export function serverNow(): Instant {
   return Number.isFinite(offset) ? performance.now() + offset : 0;
 }
 
-/** Takes everything anew: after a reconnect the server may be another. */
+/** Replaces everything: after a reconnect the server may be another one. */
 export function takeSnapshot(snapshot: Snapshot): void {
   if (snapshot.bootId !== bootId) offset = -Infinity;
   bootId = snapshot.bootId;
@@ -62,7 +62,7 @@ export function takeSnapshot(snapshot: Snapshot): void {
 }
 
 export function takeChanges(changes: Changes): void {
-  // Messages are late by what they were on the way: the one that was least late is right.
+  // Each message is late by its time on the way: the one that was least late is closest.
   offset = Math.max(offset, changes.now - performance.now());
   if (changes.sale !== undefined) sale.value = changes.sale;
   if (changes.job !== undefined) job.value = changes.job;

@@ -60,7 +60,7 @@ function Connection() {
   );
 }
 
-/** What everybody has to know now, above all else. */
+/** What everybody has to know right now, shown above all else. */
 function Notice() {
   const text = noticeNow();
   return (

@@ -6,12 +6,12 @@ export interface Span {
   readonly to: Instant;
 }
 
-/** From when to when a visitor was inside; null for one who still waits, or never came in. */
+/** When a visitor was inside; null for one who still waits or never came in. */
 export function insideOf({ enteredAt, leftAt }: Visit, now: Instant): Span | null {
   return enteredAt === null ? null : { from: enteredAt, to: leftAt ?? Math.max(enteredAt, now) };
 }
 
-/** When two visitors or more were inside at once: what a lock is there to prevent. */
+/** When two or more visitors were inside at once: what a lock is there to prevent. */
 export function overlapsOf(visits: readonly Visit[], now: Instant): Span[] {
   const spans = visits
     .map((visit) => insideOf(visit, now))

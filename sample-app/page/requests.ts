@@ -9,7 +9,7 @@ import { nodes, sale } from './lab-state.js';
 /** Why the last click did nothing; empty when it did. */
 export const complaint = signal('');
 
-/** Asks the server for something, and shows why when it does not want to. */
+/** Asks the server for something; if it refuses, shows why. */
 export async function send(path: string, body: object = {}): Promise<void> {
   try {
     const response = await post(path, body);
@@ -19,7 +19,7 @@ export async function send(path: string, body: object = {}): Promise<void> {
   }
 }
 
-/** What was changed in the form of the sale since the last start. */
+/** What was changed in the sale's form since its last start. */
 export const saleEdits = signal<Partial<SaleSettings>>({});
 
 let starting: Promise<void> | null = null;
@@ -31,7 +31,7 @@ export function startSale(settings: SaleSettings): Promise<void> {
   return starting;
 }
 
-/** Resolves when there is something to see: the sale that goes on or begins, or else a new one. */
+/** Resolves when there is a sale to see: one already running or starting, else a new one. */
 export async function haveSale(): Promise<void> {
   if (starting !== null) await starting;
   else if (!isSelling(sale.value)) await startSale({ ...saleDefaults, isEndless: true });
@@ -41,7 +41,7 @@ async function start(settings: SaleSettings): Promise<void> {
   const before = sale.value;
   await send('/lab/sale/start', settings);
   if (complaint.value !== '') return;
-  // The answer may be here before the news.
+  // The answer may arrive before the news.
   for (let waited = 0; sale.value === before && waited < NEWS_MAX; waited += NEWS_PAUSE) {
     await new Promise((resolve) => setTimeout(resolve, NEWS_PAUSE));
   }
@@ -58,7 +58,7 @@ export async function treat(numbers: readonly number[], treatment: Treatment): P
   await Promise.all(numbers.map((number) => send(`/lab/nodes/${number}/${treatment}`)));
 }
 
-/** Thaws, restarts and quickens what is not as it was. */
+/** Thaws, restarts and speeds up whatever was changed. */
 export async function healNodes(): Promise<void> {
   const heal = (treatment: Treatment, isMeant: (node: NodeState) => boolean): Promise<void> => {
     const numbers = nodes.value.flatMap((node, index) => (isMeant(node) ? [index + 1] : []));

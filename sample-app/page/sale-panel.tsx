@@ -26,7 +26,7 @@ export function SalePanel() {
 
 function Form({ state }: { readonly state: SaleState }) {
   const isBusy = isSelling(state);
-  // What runs, or ran last, wherever it was started.
+  // The settings of the sale that runs or ran last, wherever it was started.
   const settings = { ...state.settings, ...saleEdits.value };
   const change = (edit: Partial<SaleSettings>): void => {
     saleEdits.value = { ...saleEdits.value, ...edit };

@@ -1,4 +1,4 @@
-// The canvas of the timeline: uPlot has the axes, the zoom and the scales, we draw the bars.
+// The canvas of the timeline: uPlot does the axes, the zoom and the scales; we draw the bars.
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
 
@@ -20,7 +20,7 @@ export interface Scene {
 
 const LANE_HEIGHT = 64;
 const AXIS_HEIGHT = 34;
-/** A shorter drag is a click, in px. */
+/** A drag shorter than this is a click; in px. */
 const DRAG_MIN = 4;
 
 export class TimelinePlot {
@@ -29,7 +29,7 @@ export class TimelinePlot {
   #scene: Scene;
   #colours: Colours;
 
-  /** @param onZoom is told what a drag over the bars has chosen */
+  /** @param onZoom gets the span that a drag over the bars has chosen */
   constructor(element: HTMLElement, scene: Scene, onZoom: (span: Span) => void) {
     this.#element = element;
     this.#scene = scene;
@@ -44,7 +44,7 @@ export class TimelinePlot {
     this.#plot.setScale('x', { min: scene.view.from, max: scene.view.to });
   }
 
-  /** Fits into the element's width, and takes its colours. */
+  /** Fits the element's width, and takes its colours. */
   resize(): void {
     this.#colours = readColours(this.#element);
     this.#plot.setSize(this.#size());
@@ -197,7 +197,7 @@ export class TimelinePlot {
   #drawToken(plot: uPlot, from: Instant, width: number, token: number, row: Row): void {
     const { ctx } = plot;
     ctx.font = `${9.5 * devicePixelRatio}px ${FAMILY}`;
-    // All of it where there is room, else its end: that is what differs.
+    // All of it if there is room, else its end, in which tokens differ.
     const text = [`#${token}`, String(token).slice(-6)].find(
       (text) => ctx.measureText(text).width < width - 4 * devicePixelRatio,
     );
@@ -222,7 +222,7 @@ function rowOf({ bbox }: uPlot, { replica, counter }: Visit, lanes: number): Row
   return { top: bbox.top + (replica - 1) * lane + gap + counter * row + 1, height: row - 2 };
 }
 
-/** Fills a span, at least a pixel of it; how wide it is. */
+/** Fills a span, at least one pixel wide; returns its width. */
 function fill(plot: uPlot, { from, to }: Span, top: number, height: number): number {
   const left = plot.valToPos(from, 'x', true);
   const width = Math.max(1, plot.valToPos(to, 'x', true) - left);

@@ -9,9 +9,9 @@ import { TimelinePlot, type Scene } from './timeline-plot.js';
 const WINDOWS = [0.5, 1, 2, 5, 10, 30, 60];
 const FRAME = matchMedia('(prefers-reduced-motion: reduce)').matches ? 1_000 : 50;
 
-/** Null while the picture follows the time; what is looked at while it is paused. */
+/** The span that is shown while the picture is paused; null while it follows the time. */
 const paused = signal<{ readonly view: Span; readonly visits: readonly Visit[] } | null>(null);
-/** Seconds that are seen at once. */
+/** How many seconds are shown at once. */
 const seconds = signal(2);
 
 /** Who was inside when, on one time axis for all replicas. */
@@ -94,7 +94,7 @@ function Plot() {
   return <div class="plot" ref={element} role="img" aria-labelledby="timeline-summary" />;
 }
 
-/** The picture in words: for who does not see it, and for who wants numbers. */
+/** The picture in words: for those who cannot see it, and for those who want numbers. */
 function Summary() {
   const startedAt = sale.value?.startedAt ?? 0;
   const shown = (paused.value?.visits ?? visits.value).filter(({ cameAt }) => cameAt >= startedAt);
@@ -177,7 +177,7 @@ function sceneNow(): Scene {
   };
 }
 
-/** Up to now while somebody is there, else up to when the last one left: there it stays. */
+/** The span to show: up to now while somebody is there, else up to when the last one left. */
 function latest(all: readonly Visit[], now: Instant): Span {
   const length = seconds.value * 1_000;
   const last = Math.max(...all.map(({ leftAt }) => leftAt ?? now));
@@ -190,7 +190,7 @@ function togglePause(): void {
   else paused.value = null;
 }
 
-/** Stops the picture, and shows this piece of it. */
+/** Pauses the picture, and shows this piece of it. */
 function look(view: Span): void {
   paused.value = { view, visits: paused.value?.visits ?? visits.value };
   seconds.value = Number(((view.to - view.from) / 1_000).toPrecision(2));

@@ -90,7 +90,7 @@ async function killReplica(): Promise<void> {
   await send('/lab/sale/kill-replica');
 }
 
-/** In the middle of a sale, so that there is something to see. */
+/** Acts in the middle of a sale, so that there is something to see. */
 async function breakNodes(numbers: readonly number[]): Promise<void> {
   await haveSale();
   await treat(numbers, 'freeze');

@@ -108,7 +108,7 @@ function AnswerView({ answer }: { readonly answer: Answer | null }) {
         <pre tabIndex={0} role="region" aria-label="The same with curl">
           {answer.curl}
         </pre>
-        {/* From another machine without TLS, browsers give no clipboard. */}
+        {/* Browsers give a page no clipboard if it comes from another machine without TLS. */}
         {isSecureContext && (
           <button type="button" onClick={() => copy(answer.curl)}>
             {isCopied.value ? 'Copied' : 'Copy'}

@@ -1,6 +1,6 @@
 import { BadRequestException, type ArgumentMetadata, type PipeTransform } from '@nestjs/common';
 
-/** Accepts text that matches: what becomes part of a lock's name is checked like any input. */
+/** Accepts text that matches: input that becomes part of a lock's name is checked too. */
 export class PatternPipe implements PipeTransform<unknown, string | undefined> {
   constructor(
     private readonly pattern: RegExp,
@@ -21,6 +21,6 @@ export const namePipe = new PatternPipe(/^[\w-]{1,50}$/);
 
 const RESOURCE = /^(?!redlock:)[\w:-]{1,100}$/;
 
-/** A lock's resource: any but those that the protocol keeps for itself. */
+/** A lock's resource: any except those that the protocol reserves. */
 export const resourcePipe = new PatternPipe(RESOURCE);
 export const optionalResourcePipe = new PatternPipe(RESOURCE, { isOptional: true });

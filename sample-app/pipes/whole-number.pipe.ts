@@ -1,6 +1,6 @@
 import { BadRequestException, type ArgumentMetadata, type PipeTransform } from '@nestjs/common';
 
-/** Accepts a whole number from `min` to `max`: out of JSON as a number, out of a query as text. */
+/** Accepts a whole number from `min` to `max`: a number from JSON, or text from a query. */
 export class WholeNumberPipe implements PipeTransform<unknown, number> {
   constructor(private readonly range: { readonly min: number; readonly max: number }) {}
 

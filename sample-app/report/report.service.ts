@@ -19,9 +19,9 @@ export class ReportService {
   constructor(private readonly store: FencedStore) {}
 
   /**
-   * Counts all pieces. Cron fires in every replica, and one of them runs it: the others do not
-   * wait (`wait: 0`) and do not fail (`onTaken: 'skip'`; they get undefined). The lock is kept
-   * for a while after the work: a replica whose clock is some seconds late would else run it again.
+   * Counts all pieces. Cron fires in every replica, but only one runs the job: the others do not
+   * wait (`wait: 0`) and do not fail (`onTaken: 'skip'`; they get undefined). The lock is kept for
+   * a while after the work: otherwise a replica whose clock is seconds slow would run it again.
    */
   @Cron(process.env.REPORT_CRON ?? CronExpression.EVERY_MINUTE)
   @Locked(REPORT, { wait: 0, onTaken: 'skip', holdAtLeast: seconds(20) })

@@ -21,10 +21,10 @@ interface JobRequest {
 @Controller('slow')
 export class SlowController {
   /**
-   * Works longer than its ttl of 1 s: the watchdog extends the lock while the work runs, and
-   * were this process to die, the job would be free again 1 s later. Meanwhile others get 423.
+   * Works longer than its ttl of 1 s: the watchdog extends the lock while the work runs. If this
+   * process died, the job would be free again 1 s later. Meanwhile others get 423.
    *
-   * `fromContext` locks before pipes run, so that a busy job costs no further work; what it
+   * `fromContext` locks before pipes run: a busy job costs no further work, but what the function
    * reads is not validated yet.
    */
   @Post(':job')

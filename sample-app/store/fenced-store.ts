@@ -8,8 +8,8 @@ export class StaleTokenError extends Error {
 }
 
 /**
- * Whole numbers by name, shared by all replicas. A name is the lock resource that guards it, so
- * that its tokens only ever grow.
+ * Whole numbers by name, shared by all replicas. Each name is also the resource of the lock that
+ * guards it, so its tokens only ever grow.
  *
  * Why a store needs this although there is a lock: a holder can be paused between its last check
  * of the lock and its write (garbage collection, a slow network) for longer than the lock lives.
@@ -20,8 +20,8 @@ export class StaleTokenError extends Error {
  */
 export abstract class FencedStore {
   /**
-   * The value, null where there is none. Registers the token: from now on older holders can
-   * write no more, so that what is read here stays true until this holder writes.
+   * Reads the value; null if there is none. Registers the token: from now on older holders cannot
+   * write, so what is read here stays true until this holder writes.
    * @throws StaleTokenError
    */
   abstract read(name: string, token: number): Promise<number | null>;
@@ -32,16 +32,16 @@ export abstract class FencedStore {
    */
   abstract write(values: Readonly<Record<string, number>>, token: number): Promise<void>;
 
-  /** The value to show to people, without a lock: it may be old by the time it arrives. */
+  /** Reads a value to show to people, without a lock: it may be old by the time it arrives. */
   abstract peek(name: string): Promise<number | null>;
 
   /** All names, sorted. */
   abstract names(): Promise<string[]>;
 
-  /** Writes what is absent, for a first start. */
+  /** Writes the names that are absent, for a first start. */
   abstract seed(values: Readonly<Record<string, number>>): Promise<void>;
 
-  /** Writes without any check. What the demonstration without locks uses, and nothing else. */
+  /** Writes without any check. Only for the demonstration without locks. */
   abstract overwrite(name: string, value: number): Promise<void>;
 
   abstract close(): Promise<void>;

@@ -3,7 +3,7 @@ import { BaseExceptionFilter } from '@nestjs/core';
 
 import { StaleTokenError } from './fenced-store.js';
 
-/** A refused write changed nothing, so the client is told to come again: 503, `Retry-After`. */
+/** A refused write changed nothing, so the client is told to retry: 503, `Retry-After`. */
 @Catch(StaleTokenError)
 export class StaleTokenFilter extends BaseExceptionFilter {
   override catch(error: StaleTokenError, host: ArgumentsHost): void {
