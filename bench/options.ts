@@ -29,7 +29,7 @@ export interface BenchOptions {
   readonly isHelp: boolean;
 }
 
-/** @throws Error for what is not in the {@link usage}. */
+/** @throws Error for anything that is not in the {@link usage}. */
 export function parseOptions(args: readonly string[]): BenchOptions {
   const { values } = parseArgs({
     args: [...args],

@@ -21,7 +21,7 @@ async function main(args: readonly string[]): Promise<void> {
   const machine = describeMachine(await redisVersion(), options.isAwake);
   const awakeCores = options.isAwake ? await keepCoresAwake() : null;
   try {
-    // Written after each scenario: a run that is ended early leaves what it has measured.
+    // Written after each scenario: a run that is stopped early keeps what it has measured.
     for (const scenario of options.scenarios) {
       const record = await measure(scenario, options, command, machine);
       writeReport(options.out, mergeResults(readResults(options.out), [record], scenarios));

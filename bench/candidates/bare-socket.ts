@@ -1,4 +1,4 @@
-// Limit: the same bytes as plain ioredis writes, by hand, all of a tick in one write per node.
+// Limit: writes the same bytes as plain ioredis by hand, those of one tick in one write per node.
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 
@@ -40,7 +40,7 @@ export class BareNode implements LimitNode {
   readonly #socket: Socket;
   #unsent = '';
   #isDown = false;
-  // Answers come in the order of the commands. A queue in an array: `#next` is its head.
+  // A queue in an array, as answers come in the order of the commands; `#next` is its head.
   #unanswered: OnWord[] = [];
   #next = 0;
   #rest: Buffer | null = null;
@@ -52,7 +52,7 @@ export class BareNode implements LimitNode {
     socket.on('close', () => this.#onClose());
   }
 
-  /** Makes the server know what it is to run. */
+  /** Loads the scripts that the server is to run. */
   async loadScripts(): Promise<void> {
     const loads = this.scripts().map(({ text }) => commandOf('script', 'LOAD', text));
     await Promise.all(loads.map((bytes) => new Promise((done) => this.write(bytes, done))));
@@ -84,7 +84,7 @@ export class BareNode implements LimitNode {
     return Object.values(limitScripts);
   }
 
-  // nextTick runs when the promise callbacks of this tick have run, and all of them have written.
+  // nextTick runs after the promise callbacks of this tick, when all of them have written.
   protected write(bytes: string, onWord: OnWord): void {
     if (this.#isDown) {
       process.nextTick(onWord, null);
@@ -101,7 +101,7 @@ export class BareNode implements LimitNode {
     if (!this.#isDown) this.#socket.write(bytes, 'latin1');
   }
 
-  // Replies here are one line each, but for the hashes that SCRIPT LOAD returns: `$40`, then 40
+  // Replies here are one line each, except the hashes that SCRIPT LOAD returns: `$40`, then 40
   // digits. `$-1` is the refused SET.
   #onData(chunk: Buffer): void {
     const bytes = this.#rest === null ? chunk : Buffer.concat([this.#rest, chunk]);

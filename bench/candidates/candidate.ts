@@ -1,4 +1,4 @@
-// What every library, and every limit, is reduced to, so that one load drives them all.
+// The common shape of every library and every limit, so that one load drives them all.
 
 /** A lock that somebody holds. */
 export interface Held {
@@ -7,17 +7,17 @@ export interface Held {
 
 /** A lock that its library extends until it is released. */
 export interface Kept extends Held {
-  /** Whether the library knows, or would say when asked, that the lock was lost. */
+  /** Whether the library knows that the lock was lost, or would say so when asked. */
   isLost(): boolean;
 }
 
 /** One connected library, or limit. */
 export interface Candidate {
-  /** Locks `resource` for the settings' ttl; nobody extends it. Waits up to the patience. */
+  /** Locks `resource` for the settings' ttl, without extending. Waits up to `patience`. */
   acquire(resource: string): Promise<Held>;
   /**
-   * Runs `body` under the lock of `resource`, where the library has a way of its own that costs less
-   * than to acquire before and to release after it.
+   * Runs `body` under the lock of `resource`, if the library has a way of its own that costs less
+   * than acquiring before it and releasing after it.
    */
   using?(resource: string, body: () => Promise<void>): Promise<void>;
   /** Locks `resource`, and extends the lock in the way that the library offers for it. */
@@ -25,7 +25,7 @@ export interface Candidate {
   close(): Promise<void>;
 }
 
-/** What all candidates are told. Whole ms. */
+/** The settings of all candidates, in whole ms. */
 export interface CandidateSettings {
   readonly ttl: number;
   /** How long `acquire` keeps trying while the resource is taken. */

@@ -1,15 +1,15 @@
 // Who is measured. Each is loaded in its own process, and only there.
 import type { Connect } from './candidate.js';
 
-/** `limit`: no library, but what the wire allows. */
+/** `limit`: not a library, but the most that the wire allows. */
 export type CandidateKind = 'ours' | 'peer' | 'limit';
 
 export interface CatalogueEntry {
   readonly label: string;
   readonly kind: CandidateKind;
-  /** What it puts before a resource's name. @default '' */
+  /** What it puts before a resource's name in the key. @default '' */
   readonly keyPrefix?: string;
-  /** How it was set where that matters; stands below the tables. */
+  /** Its settings, where they matter; shown below the tables. */
   readonly note: string;
   readonly load: () => Promise<Connect>;
 }
@@ -106,7 +106,7 @@ export const catalogue = {
 
 export type CandidateName = keyof typeof catalogue;
 
-/** Who takes part where nobody has to wait for another. */
+/** The candidates where nobody has to wait for another. */
 export const contestants = [
   'ours',
   'ours-unfenced',
@@ -117,14 +117,14 @@ export const contestants = [
   'socket',
 ] as const satisfies readonly CandidateName[];
 
-/** Who takes part where a lock is by itself. */
+/** The candidates where a lock is by itself. */
 export const soloists = [
   ...contestants,
   'script-socket',
   'script-socket-unfenced',
 ] as const satisfies readonly CandidateName[];
 
-/** Who takes part under contention, where a peer's delay decides: also with a short one. */
+/** The candidates under contention, where a peer's delay decides: also with a short delay. */
 export const contenders = [
   ...contestants,
   'node-redlock-eager',

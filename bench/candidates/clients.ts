@@ -1,7 +1,7 @@
 // The peers' ioredis clients, as their READMEs make them: by address alone.
 import { Redis } from 'ioredis';
 
-/** Resolves when all are ready. Errors of single clients are the library's business. */
+/** Resolves when all are ready. Errors of a single client are left to the library. */
 export async function connectClients(urls: readonly string[]): Promise<Redis[]> {
   const clients = urls.map((url) => new Redis(url, { lazyConnect: true }));
   for (const client of clients) client.on('error', () => undefined);

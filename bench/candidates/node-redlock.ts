@@ -9,7 +9,7 @@ export function connectNodeRedlock(retryDelay?: number): Connect {
   return async (urls, { ttl, patience }) => {
     const clients = await connectClients(urls);
     const redlock = new Redlock(clients);
-    // For acquisitions alone: a release that fails is not to be repeated for ever.
+    // For acquisitions only: a release that fails must not be repeated for ever.
     const settings: Partial<Settings> = {
       retryCount: Math.ceil(patience / (retryDelay ?? 200)),
       ...(retryDelay === undefined ? {} : { retryDelay, retryJitter: retryDelay / 2 }),

@@ -1,4 +1,4 @@
-// nestjs-locked as an application has it: the service of a Nest application context.
+// nestjs-locked as an application uses it: the service of a Nest application context.
 import 'reflect-metadata';
 
 import { Module } from '@nestjs/common';
@@ -8,8 +8,8 @@ import { RedlockModule, RedlockService, type RedlockModuleOptions } from 'nestjs
 import type { Connect } from './candidate.js';
 
 /**
- * Quarantine is off unless `options` say otherwise: the bench's servers are brand new, and their
- * votes would not count for half a minute.
+ * Connects with the quarantine off, unless `options` say otherwise: the bench's servers are brand
+ * new, and their votes would not count for half a minute.
  */
 export function connectOurs(options: RedlockModuleOptions): Connect {
   return async (urls, { ttl, patience }) => {

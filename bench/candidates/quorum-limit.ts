@@ -5,7 +5,7 @@ import { createHash } from 'node:crypto';
 
 import type { Candidate, CandidateSettings, Held, Kept } from './candidate.js';
 
-/** Takes a node's word: done, refused, or null where it cannot be asked. */
+/** Receives a node's answer: done, refused, or null if it cannot be asked. */
 export type OnWord = (isDone: boolean | null) => void;
 
 /** How a limit reaches one node. */
@@ -66,7 +66,7 @@ export class QuorumLimit implements Candidate {
     return Promise.resolve();
   }
 
-  /** Resolves when a quorum has answered, or nobody is left who could. */
+  /** Resolves when a quorum has answered, or no node is left that could. */
   release(resource: string, owner: string): Promise<unknown> {
     return new Promise<void>((resolve) => {
       let answered = 0;
@@ -105,14 +105,14 @@ export class QuorumLimit implements Candidate {
       }
       refused += 1;
       if (refused !== refusalsMax + 1) return;
-      // On the same connections, so that the next attempt finds it done.
+      // On the same connections, so that the next attempt comes after the release.
       void this.release(resource, owner);
       onRefused();
     };
     for (const node of this.nodes) node.set(resource, owner, this.settings.ttl, onWord);
   }
 
-  // All at once, and a command for each: what batches and a wheel are to be compared with.
+  // All at once, one command each: the baseline for batches and a timer wheel.
   #extendAll(): void {
     for (const { key, votes } of this.#kept) {
       votes.denied = 0;

@@ -8,7 +8,7 @@ export const connectRedisSemaphore: Connect = async (urls, { ttl, patience }) =>
   const limits = { lockTimeout: ttl, acquireTimeout: patience };
   return {
     acquire: async (resource) => {
-      // Nobody extends the others' locks either.
+      // The other libraries' locks are not extended either.
       const mutex = new RedlockMutex(clients, resource, { ...limits, refreshInterval: 0 });
       await mutex.acquire();
       return mutex;

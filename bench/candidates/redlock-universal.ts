@@ -10,7 +10,7 @@ export function connectRedlockUniversal(retryDelay = 200): Connect {
     const clients = await connectClients(urls);
     const adapters = clients.map((client) => new IoredisAdapter(client));
     const retryAttempts = Math.ceil(patience / retryDelay);
-    // It has a lock object per key.
+    // This library has one lock object per key.
     const lockOf = (key: string): ReturnType<typeof createRedlock> =>
       createRedlock({ adapters, key, ttl, retryAttempts, retryDelay });
     return {

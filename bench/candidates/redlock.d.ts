@@ -1,4 +1,4 @@
-// redlock 5.0.0-beta.2 ships types that its `exports` hide from nodenext. What bench and tests use of it.
+// What bench and tests use of redlock 5.0.0-beta.2, whose `exports` hide its types from nodenext.
 declare module 'redlock' {
   import type { Redis } from 'ioredis';
 

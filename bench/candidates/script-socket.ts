@@ -1,5 +1,5 @@
 // Limit: a bare socket that calls our scripts instead of SET, for a lock by itself. What it takes
-// longer than the bare socket is the servers' part; what we take longer than it is the client's.
+// beyond the bare socket is the servers' part; what we take beyond that is the client's.
 import type { Socket } from 'node:net';
 
 import { resolveOptions } from '../../lib/core/options.js';
@@ -10,7 +10,7 @@ import { BareNode, commandOf, connectSockets } from './bare-socket.js';
 import type { Connect } from './candidate.js';
 import type { LimitScript, OnWord } from './quorum-limit.js';
 
-/** For locks that nobody else wants: it fails with the first that is refused. */
+/** For locks that nobody else wants: fails when the first is refused. */
 export function connectScriptSocket(fencing: boolean): Connect {
   const { world } = resolveOptions({ fencing, quarantine: false }, 1);
   return connectSockets((socket) => new ScriptNode(socket, world));

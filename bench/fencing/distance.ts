@@ -4,7 +4,7 @@ import { pause } from '../measure/pause.js';
 import { connectNodes, forgetAll, QUORUM, type ScriptNode } from './script-node.js';
 import type { Form } from './forms.js';
 
-/** For when clients aim P: `arrival` is PROTOCOL.md section 8, `sent` the same without its lead. */
+/** The moment P is aimed at: `arrival` as in PROTOCOL.md section 8, `sent` without its lead. */
 export type Aim = 'sent' | 'arrival';
 
 export interface ClientClass {
@@ -12,13 +12,13 @@ export interface ClientClass {
   readonly callers: number;
   /** ms */
   readonly roundTrip: number;
-  /** By how much the wall clock is ahead, in ms. */
+  /** How far its wall clock is ahead, in ms. */
   readonly skew: number;
-  /** Whether it now and then starts anew, knowing nothing of the nodes' clocks. */
+  /** Whether it restarts now and then, knowing nothing of the nodes' clocks. */
   readonly restarts: boolean;
 }
 
-/** What one class of clients came to. */
+/** The results of one class of clients. */
 export interface Share {
   readonly name: string;
   acquisitions: number;

@@ -1,6 +1,6 @@
 // Ways for a node to remember tokens, as batch scripts: what docs/FENCING-COSTS.md compares.
-// What section 8 of PROTOCOL.md says or said is the library's own script. The marks are prototypes:
-// they take runs of acquisitions and releases of one lock each, without quarantine.
+// The forms of PROTOCOL.md section 8, present and past, are the library's own script. The marks are
+// prototypes: they take runs of acquisitions and releases of one lock each, without quarantine.
 import type { World } from '../../lib/core/lock-node.js';
 import { resolveOptions } from '../../lib/core/options.js';
 import { fencesIn } from '../../lib/nodes/redis-fences.js';
@@ -12,7 +12,7 @@ export interface Form {
   readonly name: string;
   readonly script: string;
   readonly world: World;
-  /** Keys before those of the locks. */
+  /** The keys that come before those of the locks. */
   readonly shared: readonly string[];
   readonly hasEarlyRecords: boolean;
 }
@@ -102,7 +102,7 @@ const HOLDER = `
 local function isHolder(holder) return holder end
 `;
 
-/** KEYS[1]: the highest token of long ago, of the epoch before, of this one, and its number. */
+/** KEYS[1]: the highest tokens of long ago, of the last epoch and of this one, and its number. */
 const MARK = `
 local mark = redis.call('GET', KEYS[1]) or ''
 local a, b, c, d = string.match(mark, '^(%d+) (%d+) (%d+) (%d+)$')
@@ -186,7 +186,7 @@ function worldWith(fencing: boolean): World {
   return resolveOptions({ fencing, quarantine: false }, 3).world;
 }
 
-/** `instead` comes after the library's functions of the fence records. */
+/** `instead` follows the library's functions for fence records, and so replaces them. */
 function libraryForm(name: string, world: World, instead = ''): Form {
   const script = scriptsOf(world, false).batch.text;
   const own = fencesIn(fenced);

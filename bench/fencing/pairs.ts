@@ -1,4 +1,4 @@
-// What a form costs: callers who acquire and release, nobody in another's way.
+// What a form costs: callers who acquire and release without contention.
 import { pause } from '../measure/pause.js';
 import { RedisMeter } from '../measure/redis-meter.js';
 import { connectNodes, forgetAll, QUORUM, type Operation, type ScriptNode } from './script-node.js';
@@ -52,7 +52,7 @@ export async function measureCost(
   };
 }
 
-/** Bytes that a server keeps of a resource that was locked once and released. */
+/** Bytes that a server keeps for a resource that was locked once and released. */
 export async function measureMemory(url: string, form: Form): Promise<number> {
   const nodes = await connectNodes([url], form);
   await forgetAll(nodes);

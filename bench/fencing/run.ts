@@ -1,5 +1,5 @@
 // What fencing costs in each form, and who gets locks: the tables of docs/FENCING-COSTS.md.
-// Usage: npm run bench:fencing [-- rounds seconds], 7 rounds of 1 s if nothing is said.
+// Usage: npm run bench:fencing [-- rounds seconds], by default 7 rounds of 1 s.
 import { figureOf } from '../measure/statistics.js';
 import { withServers } from '../scenarios/servers.js';
 import { measureShares, type Aim, type ClientClass } from './distance.js';
@@ -34,7 +34,7 @@ async function compareCosts(urls: readonly string[]): Promise<void> {
   for (let round = 0; round <= rounds; round += 1) {
     for (const form of [...forms].sort(() => Math.random() - 0.5)) {
       const cost = await measureCost(urls, form, seconds);
-      // The first is for the compilers and the caches.
+      // The first round warms up compilers and caches.
       if (round > 0) costs.get(form)?.push(cost);
     }
   }

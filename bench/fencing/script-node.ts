@@ -1,4 +1,4 @@
-// A client's way to one server: what a tick asks goes as calls of at most 128 operations.
+// A client's way to one server: sends what a tick asks in calls of at most 128 operations.
 import { Redis } from 'ioredis';
 
 import type { World } from '../../lib/core/lock-node.js';
@@ -8,7 +8,7 @@ import type { Form } from './forms.js';
 
 export type OnAnswer = (vote: string, figure: number, nodeTime: number) => void;
 
-/** What a node is asked about one lock. */
+/** What a node is asked to do about one lock. */
 export interface Operation {
   readonly name: 'acquire' | 'release';
   readonly resource: string;
@@ -22,7 +22,7 @@ export const QUORUM = 2;
 const TTL = 10_000;
 const BATCH_MAX = 128;
 
-/** A node for each server. `delay` is that of each direction, in ms. */
+/** Connects a node to each server. `delay` is that of each direction, in ms. */
 export async function connectNodes(
   urls: readonly string[],
   form: Form,
@@ -37,7 +37,7 @@ export async function connectNodes(
   );
 }
 
-/** Lets the servers of these nodes forget all locks and tokens. */
+/** Makes the servers of these nodes forget all locks and tokens. */
 export async function forgetAll(nodes: readonly ScriptNode[]): Promise<void> {
   await Promise.all(nodes.map(({ client }) => client.flushall()));
 }
@@ -57,7 +57,7 @@ export class ScriptNode {
     if (this.#operations.push(operation) === 1) setImmediate(() => this.#flush());
   }
 
-  /** After what is still on its way. */
+  /** Closes after what is still on its way. */
   async close(): Promise<void> {
     await pause(2 * this.delay + 20);
     this.client.disconnect();

@@ -1,11 +1,11 @@
-// What the servers say of themselves.
+// What the servers report about themselves.
 import { Redis } from 'ioredis';
 
-/** Since the servers started, all of them together. */
+/** Totals of all servers since they started. */
 export interface RedisReading {
   /** User and system time, in ms. */
   readonly cpu: number;
-  /** Commands executed, those that scripts call included. */
+  /** Commands executed, including those that scripts call. */
   readonly commands: number;
 }
 
@@ -26,7 +26,7 @@ export class RedisMeter {
     };
   }
 
-  /** For each of `keys`, how many servers have it. */
+  /** Counts, for each of `keys`, how many servers have it. */
   async countCopies(keys: readonly string[]): Promise<number[]> {
     const answers = await Promise.all(this.#clients.map((client) => findKeys(client, keys)));
     return keys.map((_key, index) => answers.filter((found) => found[index] === true).length);

@@ -1,4 +1,4 @@
-// Numbers about numbers.
+// Statistics over samples.
 
 /** What is kept of many latencies. */
 export interface Distribution {
@@ -39,7 +39,7 @@ export function figureOf(samples: readonly number[]): Figure {
   return { median, min: sorted[0] ?? NaN, max: sorted.at(-1) ?? NaN, samples };
 }
 
-/** Round by round, so that a disturbance that hit both in one round cancels out. */
+/** The ratio, taken round by round, so that a disturbance of both in one round cancels out. */
 export function ratioOf(numerator: Figure, denominator: Figure): Figure {
   const ratios = numerator.samples.map((sample, round) => {
     return sample / (denominator.samples[round] ?? NaN);

@@ -1,5 +1,5 @@
-// Counts the commands that this process writes to the nodes, at the socket. INFO cannot tell them
-// from those that scripts call.
+// Counts at the socket the commands that this process writes to the nodes. INFO does not separate
+// them from those that scripts call.
 import { Socket } from 'node:net';
 
 /** What went over the wire to all nodes together. */
@@ -11,14 +11,14 @@ export interface WireCount {
 
 type Write = (this: Socket, chunk: string | Uint8Array, ...rest: unknown[]) => boolean;
 
-/** In place while it counts; otherwise sockets are as Node made them. */
+/** Patches sockets only while it counts; otherwise they are as Node made them. */
 export class WireCounter {
   readonly #ports: ReadonlySet<number>;
   readonly #rests = new WeakMap<Socket, Buffer>();
   #count = { commands: 0, writes: 0, bytes: 0 };
   #restore: () => void = () => undefined;
 
-  /** Looks at connections to `ports` alone. */
+  /** Counts only on connections to `ports`. */
   constructor(ports: readonly number[]) {
     this.#ports = new Set(ports);
   }
@@ -40,7 +40,7 @@ export class WireCounter {
     };
   }
 
-  /** What was counted since `start`. Without a `start`: nothing. */
+  /** What was counted since `start`; nothing without a `start`. */
   stop(): WireCount {
     this.#restore();
     this.#restore = () => undefined;

@@ -1,7 +1,7 @@
-// A candidate as the runner sees it: somewhere else, doing tasks.
+// A candidate as the runner sees it: somewhere else, running tasks.
 import type { SessionSetup, TaskName, Tasks } from '../tasks/session.js';
 
-/** One candidate at work. */
+/** One connected candidate. */
 export interface CandidateProcess {
   /** Rejects when the task fails, its process ends, or `limit` ms are over; then it is ended. */
   run<Name extends TaskName>(

@@ -1,4 +1,4 @@
-// Candidates in processes of their own, so that none profits or suffers from another's heap.
+// Candidates in processes of their own, so that none benefits or suffers from another's heap.
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
@@ -7,7 +7,7 @@ import type { Answer, CandidateProcess, Launch, Order } from './candidate-proces
 import type { TaskName, Tasks } from '../tasks/session.js';
 import { settlesWithin } from '../measure/pause.js';
 
-/** @param profileFolder For a CPU profile of each process; null: none. */
+/** @param profileFolder Where each process writes a CPU profile; null for none. */
 export function childLauncher(profileFolder: string | null): Launch {
   return async (setup) => {
     const child = new CandidateChild(profileFolder);

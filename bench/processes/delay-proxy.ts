@@ -1,10 +1,10 @@
-// A network that is slower than the others, in both directions together by `delay`.
+// A network that adds `delay` to the round trip.
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 
 export interface DelayProxy {
   readonly url: string;
-  /** Round-trip time that is added from now on, in ms. Never reorders. */
+  /** The round-trip time that is added from now on, in ms. Never reorders. */
   delay: number;
   close(): Promise<void>;
 }
@@ -47,10 +47,10 @@ export async function startDelayProxy(targetPort: number): Promise<DelayProxy> {
   };
 }
 
-// All of the delay on the way to the server: the round trip is what the client sees. What is due
-// goes on when something comes, as evenly as it came: by the timer alone, which fires once in a
-// millisecond, it would go in bursts that a slow network does not make, and the fast servers would
-// wait for a core while the slow one works one off.
+// The whole delay is on the way to the server, as a client sees only the round trip. What is due is
+// passed on whenever something arrives, and so as evenly as it came. By the timer alone, which
+// fires once in a millisecond, it would go in bursts, which a slow network does not make, and the
+// fast servers would wait for a core while the slow one works off a burst.
 function delayed(target: Socket, setting: { readonly delay: number }): (chunk: Buffer) => void {
   const queue: { readonly chunk: Buffer; readonly dueAt: number }[] = [];
   let isTimed = false;

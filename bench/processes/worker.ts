@@ -1,6 +1,5 @@
 // The program of a candidate's process: takes orders from the runner, one at a time or several.
-// Its argument, where there is one, is a folder for a CPU profile of all it does for them, without
-// the loading and the connecting.
+// Its optional argument is a folder for a CPU profile of that work, without loading and connecting.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { Session as InspectorSession } from 'node:inspector';
 import { join } from 'node:path';
@@ -22,10 +21,10 @@ async function follow(order: Order): Promise<unknown> {
   if (session === null) throw new Error('Not opened');
   if (order.kind === 'run') {
     profiler ??= startProfiler();
-    // The runner's types say that name and input belong together.
+    // The runner's types ensure that name and input belong together.
     return session.run(order.name, order.input as Tasks[TaskName]['input']);
   }
-  // The runner has all it wants; a candidate that cannot end is ended.
+  // The runner has all that it wants; a candidate that cannot end by itself is ended.
   setTimeout(() => process.exit(0), CLOSE_TIMEOUT).unref();
   profiler?.stop();
   await session.close().catch(() => undefined);
@@ -52,7 +51,7 @@ function startProfiler(): { stop(): void } {
   inspector.post('Profiler.enable');
   inspector.post('Profiler.start');
   return {
-    // The inspector of one's own thread answers before `post` returns.
+    // The inspector of the same thread answers before `post` returns.
     stop: () =>
       inspector.post('Profiler.stop', (_error, { profile }) => {
         mkdirSync(folder, { recursive: true });

@@ -6,11 +6,11 @@ import type { Results } from './results.js';
 /** One goal, checked. */
 export interface GoalCheck {
   readonly scenario: ScenarioId;
-  /** Who is checked, and where. */
+  /** Which candidate is checked, and where. */
   readonly subject: string;
   readonly goal: string;
   readonly value: number;
-  /** Least and greatest of the rounds; null where there is but one figure. */
+  /** Least and greatest of the rounds; null if there is only one figure. */
   readonly spread: readonly [number, number] | null;
   readonly bound: number;
   readonly isAtLeast: boolean;
@@ -21,7 +21,7 @@ export function isReached({ bound, isAtLeast, value }: GoalCheck): boolean {
   return isAtLeast ? value >= bound : value <= bound;
 }
 
-/** How far off, as a share of the bound: 0.2 is 20 % short of it, or beyond it. */
+/** How far off the bound, as a share of it: 0.2 is 20 % short of it or beyond it. */
 export function missOf({ bound, value }: GoalCheck): number {
   return bound === 0 ? value : Math.abs(value - bound) / bound;
 }
@@ -110,8 +110,8 @@ function checkProcesses(results: Results): GoalCheck[] {
   });
 }
 
-// "As if the slow node were not there" is taken for what S5 asks of a dead one. Flat is a heap that
-// no longer grows once the node is known to be dead: what it cost to find out is a column apart.
+// S6's "as if the slow node were not there" is read as what S5 asks of a dead node. A heap is flat
+// if it no longer grows once the node is known to be dead: finding that out has its own column.
 function checkFaults(results: Results): GoalCheck[] {
   const faults = [3, 5].flatMap((count) => [
     { id: 'S5' as const, title: `one of ${count} nodes frozen` },
@@ -195,7 +195,7 @@ function ratio(
   return one && two && ratioOf(one, two);
 }
 
-// Where once is too often, the median is not the figure to look at.
+// Where once is too often, the worst round counts, not the median.
 function worst(figure: Figure | undefined): Figure | undefined {
   return figure && { ...figure, median: figure.max };
 }

@@ -89,7 +89,7 @@ function renderGroup({ rows, title }: Group, metrics: readonly Metric[]): string
   return title === '' ? table : `### ${title}\n\n${table}`;
 }
 
-/** Columns that a table has only where there is something to tell. */
+/** Columns that a table has only when they have something to show. */
 const TROUBLES: readonly Metric[] = [
   { key: 'errors', label: 'errors', unit: '' },
   { key: 'stuck', label: 'callers still waiting long after the end', unit: '' },

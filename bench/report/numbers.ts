@@ -1,4 +1,4 @@
-/** A number as people read it: three digits that matter. */
+/** Formats a number for people: three significant digits. */
 export function formatNumber(value: number | null): string {
   // JSON knows no NaN.
   if (value === null || !Number.isFinite(value)) return '–';

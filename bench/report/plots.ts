@@ -1,4 +1,4 @@
-// Plots as SVG, written by hand: a bar is the median over the rounds, the line on it their span.
+// Plots as SVG, written by hand: a bar is the median of the rounds, the line on it their range.
 import { catalogue, isCandidateName, type CandidateKind } from '../candidates/catalogue.js';
 import { formatNumber } from './numbers.js';
 import type { Figure } from '../measure/statistics.js';
@@ -16,7 +16,7 @@ export function plotNameOf(id: string, key: string): string {
   return `${id.toLowerCase()}-${key.toLowerCase()}.svg`;
 }
 
-/** One plot for each metric that the scenario wants one for. */
+/** One plot for each metric for which the scenario wants one. */
 export function renderPlots(record: ScenarioRecord): Plot[] {
   return record.plotted.flatMap((key) => {
     const metric = record.metrics.find((candidate) => candidate.key === key);
@@ -33,7 +33,7 @@ const BAR_HEIGHT = 14;
 const LINE_HEIGHT = 20;
 const GROUP_GAP = 30;
 const HEAD_HEIGHT = 44;
-/** Beyond this factor between the figures, lengths are logarithms. */
+/** If the figures differ by more than this factor, the scale is logarithmic. */
 const LINEAR_RATIO_MAX = 40;
 
 type Scale = (value: number) => number;

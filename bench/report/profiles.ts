@@ -4,7 +4,7 @@ import { join } from 'node:path';
 
 import { catalogue, isCandidateName } from '../candidates/catalogue.js';
 
-/** What is read of a `.cpuprofile`: how often a function was met at work. */
+/** The part of a `.cpuprofile` that is read: how often a function was seen running. */
 export interface CpuProfile {
   readonly nodes: readonly {
     readonly callFrame: { readonly functionName: string; readonly url: string };
@@ -14,7 +14,7 @@ export interface CpuProfile {
 
 type Frame = CpuProfile['nodes'][number]['callFrame'];
 
-/** The first that fits takes the function. */
+/** A function belongs to the first part that matches. */
 const parts: readonly (readonly [title: string, fits: (frame: Frame) => boolean])[] = [
   ['garbage collection', ({ functionName }) => functionName === '(garbage collector)'],
   ['writes to sockets', ({ functionName, url }) => url === '' && functionName.startsWith('write')],
@@ -27,7 +27,7 @@ const parts: readonly (readonly [title: string, fits: (frame: Frame) => boolean]
   ['Node', () => true],
 ];
 
-/** The share of each part in the time in which the process was not idle, in %. */
+/** The share of each part in the time when the process was not idle, in %. */
 export function sharesOf(profiles: readonly CpuProfile[]): ReadonlyMap<string, number> {
   const hits = new Map(parts.map(([title]) => [title, 0]));
   let all = 0;

@@ -15,7 +15,7 @@ export interface Machine {
   readonly system: string;
   readonly node: string;
   readonly redis: string;
-  /** What was measured beside ours, and by which client: names and versions. */
+  /** What was measured beside ours, and with which client: names and versions. */
   readonly libraries: string;
 }
 
@@ -43,7 +43,7 @@ export interface Results {
 
 const FILE = 'results.json';
 
-/** Nothing where there is no file yet. */
+/** Reads the results; none if there is no file yet. */
 export function readResults(folder: string): Results {
   let text: string;
   try {
@@ -63,7 +63,7 @@ export function writeResults(folder: string, results: Results): void {
   writeFileSync(join(folder, FILE), `${JSON.stringify(results, rounded, 2)}\n`);
 }
 
-/** Replaces what was known of these scenarios, in the scenarios' own order. */
+/** Replaces the results of these scenarios, and keeps the scenarios' own order. */
 export function mergeResults(
   known: Results,
   measured: readonly ScenarioRecord[],

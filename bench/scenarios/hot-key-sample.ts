@@ -4,7 +4,7 @@ import type { HotKeyResult, HotKeyTask } from '../tasks/hot-key.js';
 import type { Metric, Sample } from './scenario.js';
 import type { Team } from './turns.js';
 
-/** `ideal`: all callers once in turn, each as long inside as it really was. */
+/** `ideal`: the time for all callers once in turn, each inside for as long as it really was. */
 export const hotKeyMetrics: readonly Metric[] = [
   { key: 'rate', label: 'acquisitions per second', unit: '/s' },
   { key: 'waitP50', label: 'wait p50', unit: 'ms' },
@@ -21,8 +21,8 @@ const LIMIT = 20_000;
 let runs = 0;
 
 /**
- * Lets all processes want the same resource, another one in each run: what callers that hang
- * left behind is not to spoil the next round. Where nobody got it, that is an error.
+ * Lets all processes compete for the same resource, another one in each run: what hanging callers
+ * left behind must not spoil the next round. Throws if nobody got it.
  */
 export async function hotKeySample(
   { name, processes }: Team,

@@ -29,7 +29,7 @@ export const wireMetrics: readonly Metric[] = [
 
 const RUN_LIMIT = 15_000;
 
-/** Lets a candidate run pairs. Where not one came through, that is an error. */
+/** Lets a candidate run pairs. Throws if not one succeeded. */
 export async function runPairs(
   context: BenchContext,
   process: CandidateProcess,
@@ -43,7 +43,7 @@ export async function runPairs(
   throw new Error(`No pair within ${seconds} s: ${why}`);
 }
 
-/** Until the compiler has seen enough, and everything is connected. */
+/** Runs pairs until the compiler has seen enough and everything is connected. */
 export function warmUpPairs(
   context: BenchContext,
   { name, process }: { readonly name: string; readonly process: CandidateProcess },
@@ -77,7 +77,7 @@ export function latenciesOf({ acquire, release }: PairsResult): Sample {
   };
 }
 
-/** What was measured under a fault, beside what was measured without it just before or after. */
+/** What was measured under a fault, beside a measurement without it just before or after. */
 export function besideHealthy(faulty: PairsResult, healthy: PairsResult): Sample {
   const latencies = Object.entries(latenciesOf(healthy));
   return {
@@ -87,7 +87,7 @@ export function besideHealthy(faulty: PairsResult, healthy: PairsResult): Sample
   };
 }
 
-/** Callers that failed or hang; nothing where all is well. */
+/** Callers that failed or hang; nothing if all is well. */
 export function troubleOf({ errors, stuck }: PairsResult): Sample {
   return errors + stuck === 0 ? {} : { errors, stuck };
 }

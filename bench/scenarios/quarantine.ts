@@ -8,8 +8,8 @@ const QUARANTINE = 3_500;
 
 /**
  * What does the quarantine of restarted nodes add? Everything else is measured without it, as the
- * bench's servers are brand new. Here both sides wait until it is over; then they differ by the
- * look at the certificate alone.
+ * bench's servers are brand new. Here both sides wait until it is over; then they differ only in
+ * reading the certificate.
  */
 export const quarantine: Scenario = {
   id: 'Q',

@@ -7,7 +7,7 @@ import type { Scenario } from './scenario.js';
 
 const CALLERS = 50;
 
-/** What does a hot resource cost, and who waits how long, when one process has all the callers? */
+/** What does a hot resource cost, and how long do callers wait, when all are in one process? */
 export const hotKey: Scenario = {
   id: 'S3',
   title: `One hot resource, one process, ${CALLERS} callers, 1 ms inside, N = 3`,
@@ -29,7 +29,7 @@ export const hotKey: Scenario = {
       const rows = await takeTurns(context, {
         names: contenders,
         urls,
-        // So that nobody gives up within a round.
+        // Long enough that nobody gives up within a round.
         settings: { ...usualSettings, patience: 10_000 },
         warmUp: ({ name, processes }) =>
           Promise.all(

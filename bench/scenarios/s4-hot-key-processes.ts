@@ -8,8 +8,8 @@ const CALLERS = 8;
 const PROCESSES = 4;
 
 /**
- * The same over several processes: are they fair to each other, and do two holders never meet?
- * Every holder counts itself in and out on a server apart, by INCR and DECR.
+ * The same over several processes: are they fair to each other, and are there never two holders?
+ * Every holder counts itself in and out on a separate server, by INCR and DECR.
  */
 export const hotKeyProcesses: Scenario = {
   id: 'S4',
@@ -34,7 +34,7 @@ export const hotKeyProcesses: Scenario = {
         urls,
         settings: { ...usualSettings, patience: 10_000 },
         processCount,
-        // In the same way: to wait and to hand on is code that pairs by themselves do not run.
+        // By the same load: pairs without contention run no code for waiting or handing over.
         warmUp: (team) => hotKeySample(team, { ...task, seconds: context.pace.seconds }),
         measure: (team) => hotKeySample(team, { ...task, seconds: context.pace.seconds }),
       });

@@ -6,17 +6,18 @@ import type { RedisServer } from '../../test/support/redis-servers.js';
 import type { BenchContext, Group, Row, Sample, Scenario } from './scenario.js';
 
 const CALLERS = 8;
-/** So long without a pair, and the candidate is said to hang. */
+/** After so many windows without a pair, a candidate is said to hang. */
 const IDLE_WINDOWS_MAX = 2;
 
 type Fault = 'frozen' | 'killed';
 
 /**
- * What does one dead node cost in time and memory? Frozen (SIGSTOP): it accepts bytes and answers
- * nothing. Killed: its connections break. Each candidate runs twice, with new servers, as the fault
- * stays: the two take turns, so that a window under the fault has a healthy one beside it. The
- * rounds come after one more window, which has the transition in it: what a candidate keeps until
- * it has found out is told apart from what goes on growing.
+ * What does one dead node cost in time and memory? A frozen node (SIGSTOP) accepts bytes but
+ * answers nothing; a killed node's connections break. As the fault stays, each candidate runs
+ * twice, with new servers: the two take turns, so that each window under the fault has a healthy
+ * one beside it.
+ * An extra window before the rounds has the transition in it, to separate what a candidate keeps
+ * until it has found out from what goes on growing.
  */
 export const deadNode: Scenario = {
   id: 'S5',
@@ -108,7 +109,7 @@ async function runWindows(
   for (let window = 0; window <= context.pace.rounds; window += 1) {
     const healthy = await runPairs(context, spared.process, { callers: CALLERS, prefix: name });
     try {
-      // Other resources in each window: the locks of callers that hang stay taken.
+      // Other resources in each window: the locks of hanging callers stay taken.
       const task = { callers: CALLERS, prefix: `${name}:${window}` };
       const faulty = await runPairs(context, exposed.process, task);
       samples.push({ ...besideHealthy(faulty, healthy), pairs: faulty.completed });

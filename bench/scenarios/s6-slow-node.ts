@@ -10,8 +10,8 @@ const CALLERS = 8;
 const DELAY = 50;
 
 /**
- * Does a slow node slow everybody down? All traffic goes through proxies; one of them adds the
- * delay in every other measurement, so that proxies cost both sides the same.
+ * Does a slow node slow everybody down? All traffic goes through proxies, which so cost both sides
+ * the same; one of them adds the delay in every other measurement.
  */
 export const slowNode: Scenario = {
   id: 'S6',
@@ -51,7 +51,7 @@ async function measure(context: BenchContext, proxies: readonly DelayProxy[]): P
         return besideHealthy(await runPairs(context, process, task), healthy);
       } finally {
         setDelay(0);
-        // What is still on its way is not the next candidate's.
+        // What is still on its way must not disturb the next candidate.
         await pause(2 * DELAY);
       }
     },

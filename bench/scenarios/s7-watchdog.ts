@@ -12,7 +12,7 @@ const QUORUM = 2;
 const FILL_LIMIT = 40_000;
 
 /**
- * What does it cost to hold many locks for long, each library by its own watchdog, and are all of
+ * What does it cost to hold many locks for long, with each library's own watchdog, and are all of
  * them still there in the end? A lock is lost when its library says so, or when fewer than a
  * quorum of servers have its key.
  */
@@ -65,7 +65,7 @@ async function hold(
       FILL_LIMIT,
     );
     samples.push({ heap: heapPerLock, fill: duration / 1_000 });
-    // The filling is over, and so is the first lease of every lock.
+    // By now all locks are acquired, and the first lease of every lock is over.
     await pause(TTL / 3);
     let given = 0;
     for (let window = 0; window < context.pace.rounds; window += 1) {

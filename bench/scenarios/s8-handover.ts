@@ -9,15 +9,15 @@ import type { Sample, Scenario } from './scenario.js';
 const LIMIT = 15_000;
 
 /**
- * How long is a lock nobody's when somebody waits for it? From the call of `release` in one
- * process to the acquisition in another, on the clock that both share. They swap roles each time,
- * and the release comes at a random time, so that no poll is in step with it.
+ * How long does nobody hold a lock that somebody waits for? Measured from the call of `release` in
+ * one process to the acquisition in another, on the clock that both share. They swap roles each
+ * time, and the release comes at a random time, so that no poll is in step with it.
  */
 export const handover: Scenario = {
   id: 'S8',
   title: 'From a release in one process to the acquisition in another, N = 3',
   question: 'How long is a lock nobody’s when somebody waits for it?',
-  // Of fewer than some hundred hand-overs the p99 is the worst.
+  // With fewer than a few hundred hand-overs, the p99 would be the maximum.
   full: { seconds: 5, rounds: 4 },
   quick: { seconds: 0.5, rounds: 1 },
   metrics: [
@@ -55,7 +55,7 @@ async function handOver(
   await holder.run('take', { resource }, LIMIT);
   do {
     const taken = waiter.run('take', { resource }, LIMIT);
-    // Awaited below; until then nobody listens.
+    // Awaited below; until then nobody handles a rejection.
     taken.catch(() => undefined);
     await pause(5 + Math.random() * 20);
     const [{ acquiredAt }, { releasedAt }] = await Promise.all([
@@ -66,7 +66,7 @@ async function handOver(
     [holder, waiter] = [waiter, holder];
   } while (performance.now() < endsAt);
   await holder.run('give', { resource }, LIMIT);
-  // The clock is one: an acquisition before the release would be two holders at once.
+  // On one clock, an acquisition before the release means two holders at once.
   const early = times.filter((time) => time < 0).length;
   const { count, max, p50, p99 } = distributionOf(times);
   return { count, max, p50, p99, ...(early > 0 ? { overlaps: early } : {}) };

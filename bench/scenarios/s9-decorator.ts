@@ -4,7 +4,7 @@ import type { Cost } from '../tasks/overhead.js';
 import type { Row, Sample, Scenario } from './scenario.js';
 
 /**
- * What does `@Locked` add to `using`, and `using` to a plain call? One after the other in one
+ * What does `@Locked` add to `using`, and `using` to a plain call? Calls one after the other in one
  * process, over a node in its memory: what remains is the library's own work.
  */
 export const decorator: Scenario = {
@@ -28,7 +28,7 @@ export const decorator: Scenario = {
       locked: [],
     };
     for (let round = 0; round < context.pace.rounds; round += 1) {
-      // A process per round: what the compiler makes of it is a part of the spread.
+      // A process per round: what the compiler makes of the code is part of the spread.
       const setup = { candidate: 'ours-memory', urls: [], settings: usualSettings } as const;
       const process = await context.launch(setup);
       try {

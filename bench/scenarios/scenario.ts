@@ -5,21 +5,21 @@ import type { Figure } from '../measure/statistics.js';
 
 export type ScenarioId = 'S1' | 'S2' | 'S3' | 'S4' | 'S5' | 'S6' | 'S7' | 'S8' | 'S9' | 'Q';
 
-/** How long and how often is measured. */
+/** How long and how often to measure. */
 export interface Pace {
-  /** Of one measurement. */
+  /** The length of one measurement. */
   readonly seconds: number;
   readonly rounds: number;
 }
 
-/** Where a scenario's surroundings come from. */
+/** What a scenario runs in. */
 export interface BenchContext {
   readonly pace: Pace;
-  /** Less of everything: to see that it runs, not to believe its figures. */
+  /** Less of everything: to see that it runs; its figures mean nothing. */
   readonly isQuick: boolean;
-  /** A resource is used once instead of again and again. */
+  /** Whether each resource is used only once. */
   readonly isFresh: boolean;
-  /** Null: all that the scenario names. */
+  /** Null for all that the scenario names. */
   readonly only: readonly CandidateName[] | null;
   readonly launch: Launch;
   log(line: string): void;
@@ -40,7 +40,7 @@ export interface Row {
   readonly candidate: string;
   readonly label: string;
   readonly figures: Readonly<Record<string, Figure>>;
-  /** Why there is nothing, or nothing more. */
+  /** Why there are no figures, or no more of them. */
   readonly failure: string | null;
 }
 
@@ -53,12 +53,12 @@ export interface Group {
 export interface Scenario {
   readonly id: ScenarioId;
   readonly title: string;
-  /** The question that it answers. */
+  /** The question that the scenario answers. */
   readonly question: string;
   readonly full: Pace;
   readonly quick: Pace;
   readonly metrics: readonly Metric[];
-  /** The metrics worth a picture. */
+  /** The metrics that are plotted. */
   readonly plotted: readonly string[];
   run(context: BenchContext): Promise<Group[]>;
 }

@@ -1,6 +1,6 @@
 import { startRedisServers, type RedisServer } from '../../test/support/redis-servers.js';
 
-/** Runs `work` over `count` new servers on loopback, and ends them. */
+/** Runs `work` over `count` new servers on loopback, then ends them. */
 export async function withServers<T>(
   count: number,
   work: (servers: readonly RedisServer[], urls: readonly string[]) => Promise<T>,

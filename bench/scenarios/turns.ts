@@ -1,5 +1,5 @@
-// Candidates take turns: each round measures every one of them, beginning with another one, so
-// that what disturbs the machine for a while disturbs them all.
+// Candidates take turns: each round measures all of them, beginning with a different one, so that
+// what disturbs the machine for a while disturbs them all.
 import { catalogue, type CandidateName } from '../candidates/catalogue.js';
 import { figureOf, type Figure } from '../measure/statistics.js';
 import type { CandidateSettings } from '../candidates/candidate.js';
@@ -22,14 +22,14 @@ export interface TurnPlan {
   readonly processCount?: number;
   readonly warmUp: (team: Team) => Promise<unknown>;
   readonly measure: (team: Team) => Promise<Sample>;
-  /** Once, after all rounds. */
+  /** Called once, after all rounds. */
   readonly finish?: (team: Team) => Promise<Sample>;
 }
 
-/** In ms; longer than any candidate is told to try. */
+/** In ms; longer than any candidate keeps trying. */
 const REST_MAX = 15_000;
 
-/** What all are told where a scenario has no reason for something else. */
+/** The settings of all candidates, unless a scenario has a reason for others. */
 export const usualSettings: CandidateSettings = { ttl: 10_000, patience: 5_000 };
 
 interface Entrant {
@@ -75,7 +75,7 @@ export function chosen(
   return names.filter((name) => only?.includes(name) ?? true);
 }
 
-/** A row of what was measured. A metric that only some samples have is a figure of those. */
+/** Makes a row of the samples. The figure of a metric that only some have is that of those. */
 export function rowOf(
   candidate: CandidateName,
   samples: readonly Sample[],

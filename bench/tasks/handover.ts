@@ -1,4 +1,4 @@
-// The two ends of a hand-over. Both say when, on the clock that all processes of a machine share.
+// The two ends of a hand-over. Both report when, on the clock that all processes share.
 import type { Session } from './session.js';
 
 export interface TakeTask {
@@ -6,7 +6,7 @@ export interface TakeTask {
 }
 
 export interface TakeResult {
-  /** When the lock was there, in ms of the machine's monotonic clock. */
+  /** When the lock was acquired, in ms of the machine's monotonic clock. */
   readonly acquiredAt: number;
 }
 

@@ -1,4 +1,4 @@
-// Some callers, all of them wanting the same resource all the time.
+// Some callers, all of which want the same resource all the time.
 import { Redis } from 'ioredis';
 
 import { pause, settlesWithin } from '../measure/pause.js';
@@ -12,28 +12,28 @@ export interface HotKeyTask {
   readonly seconds: number;
   /** How long a caller keeps the lock, in ms. */
   readonly section: number;
-  /** How long those may take that still wait at the end, in ms. */
+  /** How long the callers that still wait at the end may take, in ms. */
   readonly grace: number;
-  /** A server apart, where every holder counts itself in and out. Null: in this process alone. */
+  /** A separate server, where every holder counts itself in and out. Null: in this process only. */
   readonly stateUrl: string | null;
 }
 
-/** Times in ms. */
+/** All times in ms. */
 export interface HotKeyResult {
   /** Acquisitions within the time, per caller. */
   readonly perCaller: readonly number[];
-  /** One per call: those that failed too, and those that still hang, as long as they have. */
+  /** One per call, also if it failed; if it still hangs, the time until now. */
   readonly waits: readonly number[];
-  /** How long the callers really kept the lock, all of it together; timers are late. */
+  /** How long the callers really kept the lock, in total: timers are late. */
   readonly inside: number;
-  /** All acquisitions, those after the end included. */
+  /** All acquisitions, including those after the end. */
   readonly acquisitions: number;
   /** How often a holder was not alone. */
   readonly overlaps: number;
   readonly wire: WireCount;
   readonly errors: number;
   readonly firstError: string | null;
-  /** Callers that had not come back when everything else was over. */
+  /** Callers that had not returned when everything else was over. */
   readonly stuck: number;
 }
 

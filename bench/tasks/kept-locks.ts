@@ -1,4 +1,4 @@
-// Many locks, held for long, extended by the library's own watchdog.
+// Many locks, held for a long time and extended by the library's own watchdog.
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 
 import { pause } from '../measure/pause.js';
@@ -29,7 +29,7 @@ export interface WatchResult {
   readonly wire: WireCount;
   readonly delayP50: number;
   readonly delayP99: number;
-  /** How many of all kept locks the library gives for lost by now. */
+  /** How many of all kept locks the library reports as lost by now. */
   readonly lost: number;
 }
 
@@ -71,7 +71,7 @@ export async function watchKept(session: Session, { seconds }: WatchTask): Promi
   };
 }
 
-// The histogram has the time between two looks, of which there is to be one per `resolution`.
+// The histogram has the time between two samples, which should come every `resolution`.
 const RESOLUTION = 1;
 
 function delayOf(nanoseconds: number): number {

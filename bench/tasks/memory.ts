@@ -1,4 +1,4 @@
-// What is reachable in this process, collected first. Needs --expose-gc.
+// The memory that is reachable in this process, after a collection. Needs --expose-gc.
 
 export interface MemoryResult {
   /** JavaScript objects and the buffers beside them, in bytes. */

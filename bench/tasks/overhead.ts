@@ -1,4 +1,4 @@
-// What the decorator adds, in one process: a node in its memory, so that no network blurs it.
+// What the decorator adds, over a node in this process's memory, so that no network blurs it.
 import 'reflect-metadata';
 
 import { Injectable, Module } from '@nestjs/common';
@@ -9,7 +9,7 @@ export interface OverheadTask {
   readonly calls: number;
 }
 
-/** Of one call, by each way. */
+/** The cost of one call, by each way of calling. */
 export interface OverheadResult {
   readonly plain: Cost;
   readonly using: Cost;
@@ -19,11 +19,11 @@ export interface OverheadResult {
 export interface Cost {
   /** In µs. */
   readonly time: number;
-  /** Bytes allocated on the heap; NaN where the collector came in between. */
+  /** Bytes allocated on the heap; NaN if the collector ran in between. */
   readonly heap: number;
 }
 
-/** Their times are compared: each takes its turn in slices, so that a disturbance hits all. */
+/** The compared ways take turns in this many slices, so that a disturbance hits all of them. */
 const SLICES = 20;
 
 export async function measureOverhead({ calls }: OverheadTask): Promise<OverheadResult> {

@@ -1,4 +1,4 @@
-// Some callers, each acquiring and releasing in a loop, nobody in another's way.
+// Some callers, each acquiring and releasing in a loop, without contention.
 import { pause, settlesWithin } from '../measure/pause.js';
 import { distributionOf, type Distribution } from '../measure/statistics.js';
 import type { WireCount } from '../measure/wire-counter.js';
@@ -16,7 +16,7 @@ export interface PairsTask {
 
 /** Times in ms. */
 export interface PairsResult {
-  /** Those under way at the end included. */
+  /** Including the pairs under way at the end. */
   readonly completed: number;
   /** Until the last of them. */
   readonly duration: number;
@@ -27,13 +27,13 @@ export interface PairsResult {
   readonly wire: WireCount;
   readonly errors: number;
   readonly firstError: string | null;
-  /** Callers that had not come back long after the end. */
+  /** Callers that had not returned long after the end. */
   readonly stuck: number;
 }
 
-/** For those under way at the end: as long again, and what a busy machine may stand still for. */
+/** For pairs under way at the end: as long again, plus what a busy machine may stand still. */
 const GRACE = 2_000;
-/** After an error, so that a candidate that fails at once does not spin. */
+/** Waited after an error, so that a candidate that fails at once does not spin. */
 const ERROR_PAUSE = 10;
 
 export async function runPairs(session: Session, task: PairsTask): Promise<PairsResult> {

@@ -40,7 +40,7 @@ export interface Tasks {
   readonly watch: { readonly input: WatchTask; readonly output: WatchResult };
   readonly memory: { readonly input: null; readonly output: MemoryResult };
   readonly overhead: { readonly input: OverheadTask; readonly output: OverheadResult };
-  /** Waits for callers of earlier tasks that go on trying; says whether all have come back. */
+  /** Waits for callers of earlier tasks that keep trying; says whether all have returned. */
   readonly rest: { readonly input: RestTask; readonly output: boolean };
 }
 
@@ -65,7 +65,7 @@ const handlers: Handlers = {
   rest: (session, { patience }) => settlesWithin(session.stragglers(), patience),
 };
 
-/** Whom to connect to what. */
+/** Which candidate to connect to what. */
 export interface SessionSetup {
   readonly candidate: CandidateName;
   readonly urls: readonly string[];
@@ -96,12 +96,12 @@ export class Session {
     return handlers[name](this, input);
   }
 
-  /** Resolves when the callers that tasks have left behind have come back. */
+  /** Resolves when the callers that tasks have left behind have returned. */
   stragglers(): Promise<unknown> {
     return this.#stragglers;
   }
 
-  /** A task ends without these callers: they hang, or go on trying. */
+  /** Lets a task end without these callers, which hang or keep trying. */
   leaveBehind(callers: Promise<unknown>): void {
     this.#stragglers = Promise.all([this.#stragglers, callers]);
   }
