@@ -1,4 +1,4 @@
-// The public API of each entry point, as api/*.api.md has it: a change of it shows in review.
+// Compares the public API of each entry point with api/*.api.md: a change of it shows in review.
 // With --update the reports are written anew; without, a difference is an error.
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -35,14 +35,14 @@ for (const entry of ENTRIES) {
       messages: {
         extractorMessageReporting: {
           default: { logLevel: 'error' },
-          // What is public is what the entry points name; tags would only repeat it.
+          // Public is what the entry points name; tags would only repeat that.
           'ae-missing-release-tag': { logLevel: 'none' },
           'ae-internal-missing-underscore': { logLevel: 'none' },
-          // Types of members that the entry points do not name, such as Lock's constructor.
+          // Members may have types that no entry point exports, such as in Lock's constructor.
           'ae-forgotten-export': { logLevel: 'none' },
-          // Links to members of the same class, which it looks for among the exports.
+          // API Extractor looks among the exports for links to members of the same class.
           'ae-unresolved-link': { logLevel: 'none' },
-          // Names that say it all.
+          // Some names say it all.
           'ae-undocumented': { logLevel: 'none' },
         },
         tsdocMessageReporting: { default: { logLevel: 'none' } },
@@ -53,7 +53,7 @@ for (const entry of ENTRIES) {
     localBuild: isUpdate,
     showVerboseMessages: false,
     messageCallback: (message) => {
-      // The compiler that it brings is older than ours, and says so.
+      // API Extractor's own compiler is older than ours, and says so.
       if (message.messageId === 'console-compiler-version-notice') message.logLevel = 'none';
     },
   });

@@ -1,9 +1,10 @@
-// Proves what package.json promises: packs the package, installs it beside each Nest and ioredis
-// that it names, and type-checks test/matrix, which uses every entry point, against it in both
-// module formats. Runs that under each Node: as a program in all combinations, and under jest and
-// vitest. Then test/nest/contexts and test/terminus on Nest 11: the repository's own tests run on
-// the newest. And what the compiler says about `@Locked`, by the oldest TypeScript that it names
-// and by the newest, which the repository's own tools cannot use yet.
+// Proves what package.json promises. Packs the package, installs it beside each Nest and ioredis
+// that package.json names, and type-checks test/matrix, which uses every entry point, against it
+// in both module formats. Runs test/matrix under each Node: as a program in all combinations, and
+// under jest and vitest. Then runs test/nest/contexts and test/terminus on Nest 11, as the
+// repository's own tests run on the newest. Last checks what the compiler says about `@Locked`: the
+// oldest TypeScript that package.json names, and the newest, which the repository's own tools
+// cannot use yet.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
@@ -21,9 +22,9 @@ const VALUES = {
   runner: ['jest', 'vitest'],
 };
 
-// Test runners take their time: of 64 combinations eight meet every pair of values, which is where
-// they fail. `checkPairs` holds the table to that. Nest 12 as CommonJS under jest is met on Node
-// 24 because it needs that one: docs/TESTING.md.
+// Test runners are slow: of 64 combinations only eight run. They meet every pair of values, which
+// is where combinations fail; `checkPairs` makes sure that they do. Nest 12 as CommonJS under jest
+// is met on Node 24 because it needs that one: docs/TESTING.md.
 const TEST_RUNS = [
   [11, 5, 20, 'cjs', 'jest'],
   [12, 6, 20, 'esm', 'vitest'],
@@ -35,7 +36,7 @@ const TEST_RUNS = [
   [11, 5, 26, 'cjs', 'vitest'],
 ];
 
-// Further packages that these tests need, of the Nest that the repository does not use.
+// Further packages that these tests need, for the Nest that the repository does not use.
 const OWN_TESTS = { nest: 11, ioredis: 6 };
 const OWN_TEST_PACKAGES = [
   ...['testing', 'platform-express', 'platform-fastify', 'platform-socket.io', 'platform-ws'],
@@ -46,11 +47,11 @@ const OWN_TEST_PACKAGES = [
   .concat('@nestjs/apollo@13', '@apollo/server@5', '@as-integrations/express5@1', 'graphql@16')
   .concat('bullmq@5', 'socket.io-client@4', 'ws@8', '@types/ws@8');
 
-// The oldest infers in another way than the newest, and its libraries declare generators otherwise.
+// The oldest infers differently from the newest, and its libraries declare generators differently.
 const TYPESCRIPTS = { 'typescript-oldest': '5.0', 'typescript-newest': '7' };
 const TYPES_SPEC = 'test/nest/locked.types.spec.ts';
 
-// In ms, for what hangs: a busy machine takes a multiple of what a run takes by itself.
+// In ms, for what hangs: on a busy machine a run takes several times as long as by itself.
 const PATIENCE = ['--testTimeout', '90000'];
 const RUN_TIMEOUT = 300_000;
 
@@ -108,7 +109,7 @@ async function checkOtherTypeScripts(cwd) {
   await run(process.execPath, [newest, '-p', '.', '--noEmit'], { cwd });
 }
 
-/** One run of tsc: each folder's package.json says what its files are. */
+/** One run of tsc: each folder's package.json gives the module format of its files. */
 function compilation(hasOwnTests) {
   const paths = { '@jest/globals': [tool('@jest/globals', 'build/index.d.ts')] };
   return {
@@ -189,7 +190,7 @@ function checkPairs() {
   }
 }
 
-/** One of each list, in every way. */
+/** All combinations of one value from each list. */
 function combinations(...lists) {
   const extend = (rows, list) => rows.flatMap((row) => list.map((value) => [...row, value]));
   return lists.reduce(extend, [[]]);
@@ -198,14 +199,14 @@ function combinations(...lists) {
 /** The path of the newest Node of a major version, which npx brings. */
 async function findNode(version) {
   const print = '`${process.version} ${process.execPath}`';
-  // Its package brings the program by a script: without that npx starts the Node of this machine.
+  // Its package installs the program by a script; without it npx starts this machine's Node.
   const ask = ['-y', '--ignore-scripts=false', '-p', `node@${version}`, 'node', '-p', print];
   const [, major, path] = /^v(\d+)\S* (.+)$/m.exec(await run('npx', ask)) ?? [];
   if (Number(major) === version) return path;
   throw new Error(`Expected npx to bring Node ${version}, got ${major} at ${path}`);
 }
 
-/** Two at a time: an install waits for the registry, a compilation for a core. */
+/** Runs two at a time: an install waits for the registry, a compilation for a core. */
 async function inPairs(items, work) {
   const queue = [...items];
   const worker = async () => {
@@ -214,7 +215,7 @@ async function inPairs(items, work) {
   await Promise.all([worker(), worker()]);
 }
 
-/** Only an answer of the registry counts: not every registry has the end point. */
+/** Only a real answer counts, as not every registry has the endpoint. */
 async function audit(cwd) {
   const child = spawn('npm', ['audit', '--json'], { cwd, stdio: ['ignore', 'pipe', 'ignore'] });
   const output = [];

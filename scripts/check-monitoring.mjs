@@ -1,5 +1,5 @@
-// The sample app's monitoring, but for Grafana: a Prometheus scrapes the app while it sells, waits
-// and loses a lock, and answers each expression of the dashboard.
+// Checks the sample app's monitoring, except Grafana: a Prometheus scrapes the app while it sells,
+// waits and loses a lock, and then answers each expression of the dashboard.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -14,11 +14,11 @@ import { root, run } from './command.mjs';
 import { startSampleApp } from './sample-app.mjs';
 
 const SCRAPE_INTERVAL = '1s';
-/** Grafana takes four scrapes or more; this many are for a busy machine. */
+/** Grafana's range is four scrapes or more; this many allow for a busy machine. */
 const RATE_INTERVAL = '15s';
 const WAIT_MAX = 60_000;
 const ANSWER_MAX = 30_000;
-/** By the unit of a panel, what it may show at most: milliseconds taken for seconds are more. */
+/** The most that a panel of a unit may show: milliseconds taken for seconds would be more. */
 const MAXIMA = { s: 60, ops: 10_000, none: 1_000 };
 
 const operations = join(root, 'sample-app/operations');
@@ -46,7 +46,7 @@ console.log(`${panels.length} panels, ${expressions} expressions, ${failures.len
 for (const failure of failures) console.error(failure);
 process.exit(failures.length === 0 ? 0 : 1);
 
-/** Ends this process when none of some alternatives is installed. */
+/** Ends this process unless one of the alternatives is installed. */
 function needPrograms(...needed) {
   const isInstalled = (program) => spawnSync(program, ['--version']).error === undefined;
   const missing = needed.filter((alternatives) => !alternatives.some(isInstalled));
@@ -56,7 +56,7 @@ function needPrograms(...needed) {
   process.exit(1);
 }
 
-/** Resolves to its address. It ends with this process, however this one ends. */
+/** Resolves to its address. It ends with this process, however that ends. */
 async function startPrometheus(target) {
   const address = `127.0.0.1:${await freePort()}`;
   const cwd = mkdtempSync(join(tmpdir(), 'check-monitoring-'));
@@ -79,7 +79,7 @@ async function startPrometheus(target) {
   return `http://${address}`;
 }
 
-/** The project's, but for the target, which has a name in Docker only. */
+/** The project's configuration, except the target, whose name exists only in Docker. */
 function configuration(target) {
   const { global, scrape_configs: scrapes } = parse(read('prometheus.yml'));
   const scrapesOfTarget = scrapes.map((scrape) => ({
@@ -92,7 +92,7 @@ function configuration(target) {
   return JSON.stringify({ global: often, scrape_configs: scrapesOfTarget });
 }
 
-// Prometheus does not tell which port it has when it is to take any.
+// When Prometheus may take any port, it does not say which it took.
 async function freePort() {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -101,7 +101,7 @@ async function freePort() {
   return port;
 }
 
-/** Buyers, two who want the same job, and transfers, until `work` is done. */
+/** Sends buyers, two who want the same job, and transfers, until `work` is done. */
 async function underLoad(work) {
   let isOver = false;
   const again = async (path, body) => {
@@ -145,7 +145,7 @@ async function request(method, path, body) {
     body: JSON.stringify(body),
     signal: AbortSignal.timeout(ANSWER_MAX),
   });
-  // Sold out or poor, taken, lost, no quorum: part of the load.
+  // Sold out, too poor, taken, lost, no quorum: all part of the load.
   const isExpected = (status >= 200 && status < 300) || [409, 423, 500, 503].includes(status);
   if (!isExpected) throw new Error(`${method} ${path} was answered ${status}.`);
 }
@@ -162,7 +162,7 @@ async function until(what, isSo) {
   throw new Error(`Waited in vain for ${WAIT_MAX} ms: ${what}`);
 }
 
-/** @throws Error with what Prometheus says against the query */
+/** @throws Error with Prometheus' objection to the query */
 async function ask(api, parameters) {
   const url = new URL(`/api/v1/${api}`, prometheus);
   for (const [name, value] of Object.entries(parameters)) url.searchParams.set(name, value);
@@ -172,13 +172,13 @@ async function ask(api, parameters) {
   return data.result;
 }
 
-/** By the names of the metrics. Prometheus itself reads no unit in this format. */
+/** Reads the units, by metric name. Prometheus itself reads no unit in this format. */
 async function metricUnits() {
   const text = await (await fetch(`${app.url}/metrics`)).text();
   return new Map([...text.matchAll(/^# UNIT (\w+) (.+)$/gm)].map(([, name, unit]) => [name, unit]));
 }
 
-/** Tells what a panel has shown all the time, and resolves to what is wrong with it. */
+/** Reports what a panel has shown the whole time, and resolves to what is wrong with it. */
 async function check(panel, target) {
   const { expr, legendFormat } = target;
   const query = expr.replaceAll('$__rate_interval', RATE_INTERVAL);
@@ -191,7 +191,7 @@ async function check(panel, target) {
   }
   const series = results.map((result) => toSeries(result, legendFormat));
   const unit = unitOf(panel, legendFormat);
-  // Nodes that are as they are to be have no findings.
+  // Nodes that are as they should be have no findings.
   const mayStayZero = expr.includes('_findings');
   const failures = judge(series, { maximum: MAXIMA[unit], mayStayZero });
   const expected = unitOfResult(expr);
@@ -205,7 +205,7 @@ function unitOf({ fieldConfig: { defaults, overrides } }, legend) {
   return own.find(({ id }) => id === 'unit')?.value ?? defaults.unit;
 }
 
-/** As Grafana names it: a quantile has the unit of its metric, a rate is operations a second. */
+/** In Grafana's terms: a quantile has the unit of its metric, a rate is operations per second. */
 function unitOfResult(expression) {
   const [, metric] = /\b(\w+)_bucket\b/.exec(expression) ?? [];
   if (metric !== undefined) return units.get(metric) ?? 'no unit';

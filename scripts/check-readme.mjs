@@ -1,6 +1,5 @@
-// The README's first example, as written there but for the addresses of its nodes, in an empty
-// project with the package installed as it is packed: compiled with its types, and started over
-// three servers.
+// Runs the README's first example, unchanged except for the addresses of its nodes, in an empty
+// project with the packed package: compiles it with its types, and starts it over three servers.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 

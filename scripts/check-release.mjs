@@ -1,4 +1,4 @@
-// What must be so before this version is published; `npm publish` asks it (prepublishOnly).
+// Checks what must hold before this version is published; `npm publish` runs it (prepublishOnly).
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 

@@ -1,7 +1,7 @@
-// Runs the sample app as the README says (`npm start`, no Redis), asks it, and stops it.
+// Runs the sample app as the README says (`npm start`, no Redis), sends requests, and stops it.
 import { startSampleApp, within } from './sample-app.mjs';
 
-/** In ms, for what hangs: brand-new nodes alone keep the first of them waiting for 5 s. */
+/** In ms, for requests that hang: brand-new nodes alone keep the first waiting for 5 s. */
 const TIMEOUT = 60_000;
 
 async function ask(url, options) {

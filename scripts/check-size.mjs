@@ -1,5 +1,5 @@
-// What the library adds to a bundle, minified and gzipped, without its peers: each entry point,
-// and parts that somebody may want alone.
+// Checks what the library adds to a bundle, minified and gzipped, without its peers: each entry
+// point, and parts that somebody may want alone.
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 
@@ -7,7 +7,7 @@ import { build } from 'esbuild';
 
 import { root } from './command.mjs';
 
-/** In bytes, little above what each is now: growth is to be a decision. */
+/** In bytes, slightly above the present sizes, so that growth is a decision. */
 const LIMITS = {
   "* from './index.js'": 40_000,
   "{ Locked } from './index.js'": 6_850,

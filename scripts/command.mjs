@@ -3,10 +3,10 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 
-/** Folder of this project. */
+/** The folder of this project. */
 export const root = fileURLToPath(new URL('..', import.meta.url));
 
-/** Runs a command, in `root` unless told otherwise. Shows its output only where it fails, and throws. */
+/** Runs a command, by default in `root`. If it fails, shows its output and throws. */
 export async function run(command, args, options) {
   const child = spawn(command, args, { cwd: root, stdio: ['ignore', 'pipe', 'pipe'], ...options });
   const stdout = [];
@@ -16,6 +16,6 @@ export async function run(command, args, options) {
   const [code, signal] = await once(child, 'close');
   if (code === 0) return stdout.join('');
   process.stderr.write(shown.join(''));
-  // A program that has done its work and does not end is stopped by the timeout: a failure too.
+  // A program that has done its work but does not end runs into the timeout: a failure too.
   throw new Error(`${command} ${args.join(' ')}: ${signal ?? `exit code ${code}`}`);
 }

@@ -1,5 +1,5 @@
 // Node reads a file's module format from the nearest package.json: each output names its own.
-// Bundlers read there, and nowhere else, that they may leave out what is not used.
+// Only there do bundlers read that they may leave out what is not used.
 import { readFileSync, writeFileSync } from 'node:fs';
 
 const { sideEffects } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url)));

@@ -1,4 +1,4 @@
-// Projects of their own with the package installed as a user gets it: packed, not linked.
+// Makes projects with the package installed as a user gets it: packed, not linked.
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import { run } from './command.mjs';
 export async function pack() {
   const folder = mkdtempSync(join(tmpdir(), 'nestjs-locked-packed-'));
   process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
-  // A script of ours builds what is packed: without it that would be what was built before.
+  // Our prepack script builds what is packed; without it an older build would be packed.
   const quiet = ['--loglevel=error', '--ignore-scripts=false'];
   await run('npm', ['pack', ...quiet, '--pack-destination', folder]);
   const [filename] = readdirSync(folder);

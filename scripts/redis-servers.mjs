@@ -1,4 +1,4 @@
-// The tests' own way to start servers, which is TypeScript and imports nothing but Node's modules.
+// Loads the tests' own way to start servers. It is TypeScript, but imports only Node's modules.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 

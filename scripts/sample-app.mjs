@@ -1,4 +1,4 @@
-// Starts the sample app as the README says, for the scripts that ask it.
+// Starts the sample app as the README says, for the scripts that send it requests.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
@@ -7,9 +7,9 @@ import { root } from './command.mjs';
 
 const START_TIMEOUT = 120_000;
 
-/** Resolves when it listens. It ends with this process at the latest, however this one ends. */
+/** Resolves when it listens. It ends with this process at the latest, however that ends. */
 export async function startSampleApp() {
-  // A group of its own: npm's shell passes no signal on to node, a terminal signals the whole group.
+  // A group of its own: npm's shell passes no signal on to node; terminals signal a whole group.
   const app = spawn('npm', ['start'], {
     cwd: root,
     env: { ...process.env, PORT: '0' },
@@ -22,7 +22,7 @@ export async function startSampleApp() {
   const kill = () => signal('SIGKILL');
   process.once('exit', kill);
   app.once('close', () => process.off('exit', kill));
-  // No 'exit' without them.
+  // Without these handlers there is no 'exit'.
   for (const name of ['SIGINT', 'SIGTERM']) process.once(name, () => process.exit(1));
 
   const url = await within(START_TIMEOUT, 'listen', listening(app.stdout));
@@ -30,7 +30,7 @@ export async function startSampleApp() {
   return { url, ended, signal };
 }
 
-/** Rejects when the app has not done by then what it was to do. */
+/** Rejects if the app has not done by then what it should. */
 export function within(delay, what, promise) {
   const isLate = new Promise((_resolve, reject) => {
     const late = () => reject(new Error(`The sample app did not ${what} within ${delay} ms.`));
