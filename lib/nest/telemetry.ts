@@ -12,7 +12,7 @@ import type { RedlockObserver, RoundOperation } from '../core/observer.js';
 import type { Milliseconds } from '../core/units.js';
 import { defaultDomain } from './redlock.tokens.js';
 
-/** Published on `nestjs-locked:acquire` for each call that got its lock, or did not. */
+/** Published on `nestjs-locked:acquire` for each call for a lock, whether or not it got one. */
 export interface AcquireMessage {
   /** Name of the lock domain, `default` unless the module was given another. */
   readonly redlock: string;
@@ -48,7 +48,7 @@ export interface ReleaseMessage {
   readonly heldFor: Milliseconds;
 }
 
-/** Published on `nestjs-locked:lost` for each lock that ended before its holder did. */
+/** Published on `nestjs-locked:lost` for each lock that was lost before its release. */
 export interface LostMessage {
   readonly redlock: string;
   readonly resources: readonly string[];
