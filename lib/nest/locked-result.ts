@@ -210,7 +210,7 @@ function holdUntilClosed(stream: ClosableStream, hold: Hold, isFile: boolean): v
   const stop = onLoss(hold, (cause) => {
     // If nobody listens yet, an 'error' would end the process. Readers still get it.
     stream.once('error', ignoreHere);
-    // Nest 11 sends a file's error message to the client, and that of the loss names resources.
+    // Nest 11 sends a file's error message to the client; that of a loss names resources and nodes.
     const message = 'The lock was lost before the file was sent';
     stream.destroy(isFile ? new Error(message, { cause }) : cause);
   });
