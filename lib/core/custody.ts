@@ -245,7 +245,7 @@ export class Custody {
 function closedError(resources: readonly string[]): RedlockClosedError {
   const what = `Could not lock ${describeResources(resources)}`;
   return new RedlockClosedError(
-    `${what}: the application is shutting down and grants no lock any more`,
+    `${what}: the application is shutting down and grants no more locks`,
     { resources },
   );
 }

@@ -46,8 +46,9 @@ const nextSteps: Readonly<Record<RedlockErrorCode, string>> = {
   NO_QUORUM: 'Look at what each node says, here and in RedlockService.status()',
   LOCK_EXPIRED:
     'Use a longer ttl, or look for what delays the nodes or blocks the event loop of this process',
-  LOCK_LOST: 'Stop what relies on it, others may hold it now or soon',
-  LOCK_REENTRY: 'Acquire it in one place only, or join a lock of all of it by { reentrant: true }',
+  LOCK_LOST: 'Stop whatever relies on it: others may hold it now or soon',
+  LOCK_REENTRY:
+    'Acquire it in one place only, or join a lock that covers all of it with { reentrant: true }',
   REDLOCK_CLOSED: 'Send the call to another replica, or again after the restart',
 };
 

@@ -76,13 +76,13 @@ export class Lock implements AsyncDisposable {
    */
   assertHeld(options: { readonly atLeast?: Milliseconds } = {}): void {
     checkObject('options', options);
-    checkNames('options as in assertHeld', options, ASSERT_OPTIONS);
+    checkNames('only options of assertHeld', options, ASSERT_OPTIONS);
     const atLeast = checkNumber('atLeast', options.atLeast ?? 0, 0, Infinity);
     const remaining = this.#holding.remaining();
     if (remaining === 0) throw this.lostError();
     if (remaining >= atLeast) return;
     const left = `is held for ${Math.floor(remaining)} ms more, not ${atLeast}`;
-    throw this.#lostError('expired', `${left}: extend it before, or use a longer ttl`);
+    throw this.#lostError('expired', `${left}: extend it earlier, or use a longer ttl`);
   }
 
   /**

@@ -199,7 +199,7 @@ export const DELAY_MAX: Milliseconds = 2_147_483_647;
 export function resolveOptions(options: RedlockOptions, nodeCount: number): ResolvedOptions {
   checkObject('options', options);
   // A misspelt keyPrefix or ttlMax would make another world.
-  checkNames('options as in RedlockOptions', options, OPTIONS);
+  checkNames('only options of RedlockOptions', options, OPTIONS);
   const ttlMax = checkInteger('ttlMax', options.ttlMax ?? 30_000, TTL_MIN, 86_400_000);
   const driftFactor = checkNumber('driftFactor', options.driftFactor ?? 0.01, 0.001, 0.1);
   const watchdog = checkOptionalBoolean('watchdog', options.watchdog);
@@ -237,8 +237,8 @@ export function resolveAcquire(
   options: UsingOptions,
 ): ResolvedAcquire {
   checkObject('options', options);
-  if (kind === 'using') checkNames('options as in UsingOptions', options, USING_OPTIONS);
-  else checkNames('options as in AcquireOptions', options, ACQUIRE_OPTIONS);
+  if (kind === 'using') checkNames('only options of UsingOptions', options, USING_OPTIONS);
+  else checkNames('only options of AcquireOptions', options, ACQUIRE_OPTIONS);
   const maxHold = checkInteger('maxHold', options.maxHold ?? defaults.maxHold, TTL_MIN, DELAY_MAX);
   return {
     ttl: ttl === undefined ? defaults.ttl : checkTtl(ttl, defaults.ttlMax),
@@ -271,7 +271,7 @@ export function nodeTimeoutOf(options: ResolvedOptions, ttl: Milliseconds): Mill
 function checkRetryDelay(delay: Partial<RetryDelay> | undefined, defaults: RetryDelay): RetryDelay {
   if (delay === undefined) return defaults;
   checkObject('retryDelay', delay);
-  checkNames('retryDelay as in RetryDelay', delay, defaults);
+  checkNames('only members of RetryDelay in retryDelay', delay, defaults);
   const min = checkNumber('retryDelay.min', delay.min ?? defaults.min, 1, DELAY_MAX);
   const max = checkNumber(
     'retryDelay.max',

@@ -100,7 +100,7 @@ function noQuorumReason(ensemble: Ensemble, refusal: Refusal): string {
     );
     return (
       `the clocks of the nodes differ by more than ${clockSkewMax} ms, so no fencing token suits ` +
-      `a quorum; synchronise them (${offsets.join(', ')} off this machine's)`
+      `a quorum; synchronise them (off this machine's clock by: ${offsets.join(', ')})`
     );
   }
   return `others proposed higher fencing tokens each time`;

@@ -37,7 +37,7 @@ export function normalizeResources(input: unknown, origin = 'resources'): readon
   if (input.length > COUNT_MAX) {
     throw new RangeError(
       `Expected ${origin} to name at most ${COUNT_MAX} resources, got ${input.length}; ` +
-        'lock one that stands for all of them',
+        'lock one resource that stands for all of them',
     );
   }
   // Not `map`, which passes over the holes of a sparse array.
@@ -56,7 +56,7 @@ export function checkResource(name: unknown, origin: string, form = 'a non-empty
   if (name.length > LENGTH_MAX) {
     throw new RangeError(
       `Expected ${origin} to have at most ${LENGTH_MAX} characters, got ${name.length}; ` +
-        `lock a hash of what is longer`,
+        `lock a hash of longer names`,
     );
   }
   if (name.startsWith(RESERVED_PREFIX)) {
@@ -81,7 +81,7 @@ export function checkResource(name: unknown, origin: string, form = 'a non-empty
 export function checkKeys(resources: readonly string[], keyPrefix: string, origin: string): void {
   if (!resources.some((resource) => PROTOCOL_KEY.test(keyPrefix + resource))) return;
   throw new RangeError(
-    `Expected ${origin}, behind the keyPrefix, not to end with "redlock:node", "redlock:rules", ` +
+    `Expected ${origin}, after the keyPrefix, not to end with "redlock:node", "redlock:rules", ` +
       '"redlock:fences:even" or "redlock:fences:odd", which the protocol keeps for itself',
   );
 }

@@ -123,8 +123,8 @@ class LockedCall {
     if (isDeferred(result)) return;
     throw new TypeError(
       `Expected ${this.definition.method} to return a Promise, an Observable, an async ` +
-        `iterable or a stream, as it is @Locked, got a result at once: a synchronous method ` +
-        `cannot be locked, make it async`,
+        `iterable or a stream, because it is @Locked, got a result at once: a synchronous ` +
+        `method cannot be locked, make it async`,
     );
   }
 
@@ -143,11 +143,11 @@ class LockedCall {
 
   #strangeService(): TypeError {
     return new TypeError(
-      `Expected ${this.definition.method} to be called on an instance that Nest made of its ` +
-        `class, as @Locked gets its RedlockService by injection, got one from elsewhere (new, ` +
+      `Expected ${this.definition.method} to be called on an instance that Nest created from its ` +
+        `class, as @Locked gets its RedlockService by injection. Got one from elsewhere (new, ` +
         `useFactory, useValue), one whose constructor has not ended, one with a mock that does ` +
-        `not lock, or none. Register the class as a provider, or make it by ModuleRef.create(), ` +
-        `and call the method after its constructor, as in onModuleInit()`,
+        `not lock, or no instance. Register the class as a provider, or create it with ` +
+        `ModuleRef.create(), and call the method after its constructor, as in onModuleInit()`,
     );
   }
 }

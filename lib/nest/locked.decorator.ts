@@ -41,7 +41,7 @@ type CheckResult<Target extends AnyMethod> =
 type CheckIterable<Target extends AnyMethod> = Unless<
   [Richer<Awaited<ReturnType<Target>>>] extends [never] ? true : false,
   Target,
-  'an AsyncIterable that a @Locked method returns comes out as an AsyncGenerator'
+  'an AsyncIterable that a @Locked method returns comes out as an AsyncGenerator: declare it as one'
 >;
 // What async iterables in `Result` have beyond a generator's members; streams come out as they are.
 type Richer<Result> = unknown extends Result
@@ -61,11 +61,11 @@ type CheckArguments<Callback, Target extends AnyMethod> = [Callback] extends [An
 type CheckTaken<Taken, Target extends AnyMethod> = [Taken] extends [AnyMethod]
   ? (() => ReturnType<Taken>) extends () => ReturnType<Target> | Awaited<ReturnType<Target>>
     ? unknown
-    : Problem<'onTaken returns something else than the @Locked method'>
+    : Problem<'onTaken returns something other than the @Locked method'>
   : [Taken] extends ['skip']
     ? (() => undefined) extends () => Skipped<ReturnType<Target>>
       ? unknown
-      : Problem<"with onTaken 'skip' a @Locked method may give undefined, and its type says so">
+      : Problem<"with onTaken 'skip' the return type of a @Locked method includes undefined">
     : unknown;
 // Where the undefined of a skipped method appears.
 type Skipped<Result> =

@@ -175,7 +175,7 @@ export function provideRegistration(
   options: RedlockModuleAsyncOptions,
 ): Provider[] {
   // A ttl here, instead of in what the factory returns, would have no effect.
-  checkNames('options as in RedlockModuleAsyncOptions', options, ASYNC_OPTIONS);
+  checkNames('only options of RedlockModuleAsyncOptions', options, ASYNC_OPTIONS);
   const { useFactory, useClass, useExisting, inject = [] } = options;
   const given = [useFactory, useClass, useExisting].filter((way) => way !== undefined);
   if (given.length !== 1) {

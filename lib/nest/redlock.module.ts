@@ -222,8 +222,8 @@ function warnOfEvenCount(name: string, count: number): void {
   if (count % 2 !== 0) return;
   const tolerated = count - majorityOf(count);
   redlockLogger.warn(
-    `${labelOf(name)} has ${count} nodes, which keep working while ${tolerated} of them are ` +
-      `down, as ${count - 1} would: one more that can fail, for nothing. Name an odd number`,
+    `${labelOf(name)} has ${count} nodes, which tolerate the failure of ${tolerated}, as ` +
+      `${count - 1} would: the last one only adds one that can fail. Name an odd number`,
   );
 }
 

@@ -43,7 +43,10 @@ export class RedlockService {
     // A module that lists this class among its providers makes Nest construct it with nothing
     // injected. A test double that extends the class needs nothing.
     if (new.target === RedlockService && (redlock as unknown) === undefined) {
-      throw new TypeError('Expected RedlockService from RedlockModule alone, not in providers');
+      throw new TypeError(
+        'Expected RedlockService to come from RedlockModule, got it among the providers of a ' +
+          'module: remove it there',
+      );
     }
     const { options: value } = (redlock as Redlock | undefined) ?? {};
     Object.defineProperty(this, moduleOptions, { value });

@@ -77,7 +77,7 @@ function reentryError(
   const obstacle = isCovered
     ? ''
     : '. No single lock held here covers them all, so there is none to join: acquire all of ' +
-      'them together, in the outer place';
+      'them together, in the outer call';
   const place = caller.isByHand ? `${caller.place}${callSite()}` : caller.place;
   const message =
     `${place} asks for ${describeResources(resources)}, ` +

@@ -186,7 +186,7 @@ function createLossLog(prefix: string, environment: Environment): (reason: LossR
   let isCounting = false;
   // Not which ones: resource names may reveal users, and logs go far. The channel has the names.
   const warn = (what: string): void =>
-    redlockLogger.warn(`${prefix}Lost ${what}. For names, listen on nestjs-locked:lost`);
+    redlockLogger.warn(`${prefix}Lost ${what}. The channel nestjs-locked:lost names resources`);
   // In the context of the start: the losses belong to many requests.
   const tellUntold = inContextOfNow((): void => {
     isCounting = false;
@@ -223,7 +223,8 @@ function createOutageLog(prefix: string, environment: Environment): (error: NoQu
       return;
     }
     // The previous line may be days old.
-    const times = untold > 0 ? ` After the last such line ${untold} more did within a minute.` : '';
+    const times =
+      untold > 0 ? ` ${untold} more found none in the minute after the previous such line.` : '';
     toldAt = now;
     untold = 0;
     // Not the error's own message, which names resources.

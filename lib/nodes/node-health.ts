@@ -96,7 +96,7 @@ export class NodeHealth {
     const isTold = now - this.#suspensionToldAt >= RETELL;
     this.#suspensionsUntold = isTold ? 0 : untold + 1;
     if (isTold) this.#suspensionToldAt = now;
-    const times = untold > 0 ? ` It was so ${untold} times since this was told.` : '';
+    const times = untold > 0 ? ` Suspended ${untold} more times since this was last logged.` : '';
     const unanswered = `commands unanswered: ${backlog}.${times}`;
     this.#change('suspended', `Suspended: silent for ${silence} ms, ${unanswered}`, this.#findings);
   }

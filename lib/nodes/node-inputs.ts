@@ -120,7 +120,7 @@ function readEntry(input: unknown, keyPrefix: string, origin: string): Entry {
   }
   if (Object.keys(server).length > 1) {
     throw new TypeError(
-      `Expected ${origin} to be { url } or { client }, with persistent and nothing else beside it`,
+      `Expected ${origin} to be { url } or { client }, with nothing but persistent beside it`,
     );
   }
   const named = server.url ?? server.client;
@@ -155,7 +155,7 @@ function checkDistinct(entries: readonly Entry[]): void {
     if (twin !== undefined) {
       throw new RangeError(
         `Expected nodes to be distinct servers, got ${twin} and nodes[${index}] (${name}); ` +
-          'another database is no other server',
+          'another database is not another server',
       );
     }
     known.set(identity, `nodes[${index}] (${name})`);
@@ -195,7 +195,7 @@ function checkFit(nodeCount: number, own: readonly RedisNode[], peers: NodePeers
   const quorum = majorityOf(nodeCount);
   if (nodeCount - refused.length < quorum) {
     throw new Error(
-      `There can be no quorum of ${quorum} of ${nodeCount} nodes: mend or replace those that are ` +
+      `There can be no quorum of ${quorum} of ${nodeCount} nodes: fix or replace those that are ` +
         `refused (docs/ERRORS.md#no-quorum of nestjs-locked). ${reasons}`,
     );
   }

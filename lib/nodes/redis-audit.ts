@@ -150,8 +150,8 @@ export function disagreement(rulesBefore: string, world: World, nodeCount: numbe
   if (count !== nodeCount) setting = 'number of nodes';
   if (setting === '') return [];
   return [
-    `The client connected before this one goes by another ${setting}: two holders may be let in, ` +
-      'or tokens not grow. Set the same in all applications, or give each a keyPrefix.',
+    `The client that connected before this one uses another ${setting}: two holders may be let ` +
+      'in, or tokens may not grow. Set the same in all applications, or give each a keyPrefix.',
   ];
 }
 
@@ -196,7 +196,7 @@ const INFO_DENIED =
   'another node. Grant +info.';
 
 const UP_BESIDE =
-  'It is another server than at the last connection, and was up beside that one: where a name ' +
+  'It is not the server of the last connection, and was up at the same time: where a name ' +
   'leads to several, as behind a balancer, two holders may be let in. Name each server by itself.';
 
 /** Servers tell their uptime in whole seconds, by a clock of their own. */

@@ -114,7 +114,7 @@ export class RedisLink implements ConnectionListener {
     connection.call(this.#certification(), (failure, reply) => {
       certified = failure === null ? readCertified(reply) : null;
       if (certified === null) {
-        connection.end(failure ?? lostOutcome(`${target.name} answered oddly`));
+        connection.end(failure ?? lostOutcome(`${target.name} sent an unexpected reply`));
         return;
       }
       const error = (environment.now() - askedAt) / 2;
@@ -246,8 +246,8 @@ const ORIGIN_UNKNOWN =
 
 const UNVERIFIED =
   'Its certificate is not verified: anybody on the way may answer for it. ' +
-  'Give its authority as tls.ca, and leave rejectUnauthorized and NODE_TLS_REJECT_UNAUTHORIZED ' +
-  'as they are.';
+  'Give its CA certificate as tls.ca, and leave rejectUnauthorized and ' +
+  'NODE_TLS_REJECT_UNAUTHORIZED as they are.';
 
 /** The time between two looks at a server that owes answers. */
 const LOOK: Milliseconds = 30;

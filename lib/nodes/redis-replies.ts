@@ -99,6 +99,6 @@ function parts(reply: unknown): readonly [number, string, number, number] {
 }
 
 function oddReply(reply: unknown): FailedAnswer {
-  const message = `An odd reply: ${JSON.stringify(reply).slice(0, 80)}`;
+  const message = `An unexpected reply: ${JSON.stringify(reply).slice(0, 80)}`;
   return { vote: 'failed', mayHold: true, isMisconfiguration: false, message };
 }

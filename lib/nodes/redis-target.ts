@@ -127,9 +127,9 @@ function lockConnectionOf({ keepAlive = 0 }: RedisOptions) {
 function optionsOfUrl(text: string, origin: string): RedisOptions {
   const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(text)?.[1]?.toLowerCase();
   if (scheme !== 'redis' && scheme !== 'rediss') {
-    const found = scheme === undefined ? 'none' : `"${scheme}://"`;
+    const found = scheme === undefined ? 'no scheme' : `"${scheme}://"`;
     throw new TypeError(
-      `Expected ${origin} to begin with "redis://" or "rediss://", its scheme is ${found}`,
+      `Expected ${origin} to begin with "redis://" or "rediss://", got ${found}`,
     );
   }
   const url = URL.canParse(text) ? new URL(text) : null;

@@ -57,7 +57,7 @@ function classOf(resources: readonly string[], resourceClass: ResourceClass): st
   } catch (error) {
     // It runs inside a diagnostics channel, where an exception would end the process.
     diag.error(
-      'nestjs-locked: resourceClass threw, so this lock is told of without a class',
+      'nestjs-locked: resourceClass threw, so this lock is reported without a class',
       error,
     );
     return '';

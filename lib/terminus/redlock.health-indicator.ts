@@ -42,7 +42,7 @@ export interface RedlockNodeHealth {
 export interface RedlockHealth {
   /** Whether locks can be acquired although not all is as it should be: see the nodes. */
   readonly isDegraded: boolean;
-  /** Whether the application is shutting down and grants no lock any more. */
+  /** Whether the application is shutting down and grants no more locks. */
   readonly isClosed: boolean;
   /** How many nodes make a majority. */
   readonly quorum: number;

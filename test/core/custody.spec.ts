@@ -41,7 +41,7 @@ describe('a shutdown', () => {
     const [tryingError, queuedError] = await Promise.all([trying, queued]);
     expect(expectInstance(tryingError, RedlockClosedError).resources).toEqual(['r']);
     expect(expectInstance(queuedError, RedlockClosedError).message).toContain(
-      'Could not lock "q", "r": the application is shutting down and grants no lock any more',
+      'Could not lock "q", "r": the application is shutting down and grants no more locks',
     );
     expect(environment.processHoldingTimers).toBe(0);
   });

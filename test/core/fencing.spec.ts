@@ -448,7 +448,7 @@ describe('nodes whose clocks differ', () => {
 
     expect(error.message).toContain(
       'the clocks of the nodes differ by more than 2000 ms, so no fencing token suits a quorum; ' +
-        "synchronise them (node-0 0 ms, node-1 10000 ms, node-2 -10000 ms off this machine's)",
+        "synchronise them (off this machine's clock by: node-0 0 ms, node-1 10000 ms, node-2 -10000 ms)",
     );
     expect(error.message).toContain('the fencing token is ahead of its clock');
   });

@@ -133,7 +133,7 @@ describe('assertHeld', () => {
 
     expect(error.reason).toBe('expired');
     expect(error.message).toMatch(
-      /^The lock of "r" is held for 9897 ms more, not 9898: extend it before, or use a longer ttl\. /,
+      /^The lock of "r" is held for 9897 ms more, not 9898: extend it earlier, or use a longer ttl\. /,
     );
     expect(lock.isValid).toBe(true);
   });
@@ -142,7 +142,7 @@ describe('assertHeld', () => {
     [{ atLeast: -1 }, RangeError, 'atLeast to be from 0 to Infinity, got -1'],
     [{ atLeast: NaN }, RangeError, 'atLeast to be from 0 to Infinity, got NaN'],
     [{ atLeast: '500' }, TypeError, 'atLeast to be a number, got "500"'],
-    [{ atleast: 500 }, TypeError, 'options as in assertHeld, got "atleast"'],
+    [{ atleast: 500 }, TypeError, 'only options of assertHeld, got "atleast"'],
     [500, TypeError, 'options to be an object, got 500'],
     [null, TypeError, 'options to be an object, got null'],
   ])('refuses %j, which would guard nothing', async (options, kind, message) => {

@@ -164,10 +164,10 @@ describe('a bad option of the module', () => {
       new RangeError('Expected ttl to be an integer from 100 to 30000 (ttlMax) ms, got 30001'),
     ],
     [{ ttl: '10s' }, new TypeError('Expected ttl to be a number of ms, got "10s"')],
-    [{ ttlmax: 60_000 }, new TypeError('Expected options as in RedlockOptions, got "ttlmax"')],
+    [{ ttlmax: 60_000 }, new TypeError('Expected only options of RedlockOptions, got "ttlmax"')],
     [
       { clockSkewMax: 1 },
-      new TypeError('Expected options as in RedlockOptions, got "clockSkewMax"'),
+      new TypeError('Expected only options of RedlockOptions, got "clockSkewMax"'),
     ],
     [{ wait: -1 }, integer('wait', 0, delayMax, '-1')],
     [{ wait: Infinity }, integer('wait', 0, delayMax, 'Infinity')],
@@ -176,7 +176,7 @@ describe('a bad option of the module', () => {
     [{ retryDelay: 50 }, new TypeError('Expected retryDelay to be an object, got 50')],
     [
       { retryDelay: { minimum: 50 } },
-      new TypeError('Expected retryDelay as in RetryDelay, got "minimum"'),
+      new TypeError('Expected only members of RetryDelay in retryDelay, got "minimum"'),
     ],
     [
       { retryDelay: { min: 0 } },
@@ -325,7 +325,7 @@ describe('a bad option of one call', () => {
       redlock.tryAcquire('r', 1_000, options),
     ]) {
       expect(await rejection(call)).toEqual(
-        new TypeError(`Expected options as in AcquireOptions, got "${name}"`),
+        new TypeError(`Expected only options of AcquireOptions, got "${name}"`),
       );
     }
   });
@@ -335,7 +335,7 @@ describe('a bad option of one call', () => {
 
     const error = await rejection(redlock.using('r', { tll: 500 } as object, () => undefined));
 
-    expect(error).toEqual(new TypeError('Expected options as in UsingOptions, got "tll"'));
+    expect(error).toEqual(new TypeError('Expected only options of UsingOptions, got "tll"'));
   });
 
   it('that is no object is refused', async () => {

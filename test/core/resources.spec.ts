@@ -59,7 +59,7 @@ describe('a bad resource', () => {
     [
       'x'.repeat(513),
       new RangeError(
-        'Expected resources to have at most 512 characters, got 513; lock a hash of what is longer',
+        'Expected resources to have at most 512 characters, got 513; lock a hash of longer names',
       ),
     ],
     [
@@ -97,7 +97,7 @@ describe('a bad resource', () => {
     expect(error).toEqual(
       new RangeError(
         'Expected resources to name at most 1000 resources, got 1001; ' +
-          'lock one that stands for all of them',
+          'lock one resource that stands for all of them',
       ),
     );
     expect(error).toBeInstanceOf(RangeError);
@@ -124,7 +124,7 @@ describe('a bad resource', () => {
 
     for (const error of errors) {
       expect(error).toBeInstanceOf(RangeError);
-      expect(String(error)).toMatch(/Expected resources?, behind the keyPrefix, not to end with/);
+      expect(String(error)).toMatch(/Expected resources?, after the keyPrefix, not to end with/);
       // It may come from a request.
       expect(String(error)).not.toContain('other:');
     }

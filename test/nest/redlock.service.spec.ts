@@ -272,8 +272,8 @@ describe('a nested acquisition of what the same context holds', () => {
     expect(partial).toBeInstanceOf(LockReentryError);
     expect(split).toBeInstanceOf(LockReentryError);
     expect(String(split)).toContain(
-      'so there is none to join: acquire all of them together, in the outer place. ' +
-        'Acquire it in one place only, or join a lock of all of it by { reentrant: true } (',
+      'so there is none to join: acquire all of them together, in the outer call. ' +
+        'Acquire it in one place only, or join a lock that covers all of it with { reentrant: true } (',
     );
   });
 

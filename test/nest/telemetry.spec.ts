@@ -113,7 +113,7 @@ describe('the diagnostics channels', () => {
     expect(log.lines.filter(([level]) => level === 'warn')).toEqual([
       [
         'warn',
-        '[billing] Lost a lock: revoked. For names, listen on nestjs-locked:lost',
+        '[billing] Lost a lock: revoked. The channel nestjs-locked:lost names resources',
         'Redlock',
       ],
     ]);
@@ -231,7 +231,7 @@ describe('the log', () => {
     lose('maxHold', 1);
     await environment.advance(1_000);
 
-    const where = 'For names, listen on nestjs-locked:lost';
+    const where = 'The channel nestjs-locked:lost names resources';
     expect(log.lines.filter(([, , context]) => context === 'Redlock')).toEqual(
       ['a lock: expired', '999 more: expired', '2 more: revoked']
         .concat(['a lock: revoked', '1 more: revoked', 'a lock: maxHold'])
@@ -264,8 +264,8 @@ describe('the log', () => {
     const [told, again, last] = lines.map(([, text]) => text);
     expect(told).toMatch(/^\[billing\] .*no quorum.*b failed .*ERRORS\.md#no-quorum/);
     expect(told).not.toMatch(/user:ann/);
-    expect(again).toMatch(/2 more did within a minute/);
-    expect(last).not.toMatch(/more did/);
+    expect(again).toMatch(/2 more found none in the minute after/);
+    expect(last).not.toMatch(/more found none/);
   });
 
   it('has no line about contention', async () => {

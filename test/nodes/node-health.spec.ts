@@ -36,7 +36,7 @@ describe('a node that is suspended and resumes over and over', () => {
       'Suspended: silent for 120 ms, commands unanswered: 1.',
       'Connected.',
       ...Array.from({ length: 4 }, () => [
-        'Suspended: silent for 120 ms, commands unanswered: 1. It was so 299 times since this was told.',
+        'Suspended: silent for 120 ms, commands unanswered: 1. Suspended 299 more times since this was last logged.',
         'Connected.',
       ]).flat(),
     ]);

@@ -119,7 +119,7 @@ describe('a server that is unfit', () => {
     const { message } = await log.untilState('down');
     const answer = await acquire(node, requestFor());
 
-    expect(message).toMatch(/^redis:.* answered oddly$/);
+    expect(message).toMatch(/^redis:.* sent an unexpected reply$/);
     expect(answer).toMatchObject({ vote: 'failed', mayHold: false });
   });
 
@@ -271,7 +271,7 @@ describe('what an audit finds', () => {
     const fewer = await findingsOf(urls.slice(0, 1));
 
     expect([first, same]).toEqual([[], []]);
-    expect(fewer).toEqual([expect.stringMatching(/goes by another number of nodes.*Set the same/)]);
+    expect(fewer).toEqual([expect.stringMatching(/uses another number of nodes.*Set the same/)]);
   });
 
   it('another ttlMax of the client before is told by each that connects, while they differ', async () => {
@@ -289,8 +289,8 @@ describe('what an audit finds', () => {
     const alike = await findingsOf({ ttlMax: 30_000, fencing: false });
     const fenced = await findingsOf({ ttlMax: 30_000 });
 
-    const byTtl = [expect.stringMatching(/goes by another ttlMax.*Set the same/)];
-    const byFencing = [expect.stringMatching(/goes by another fencing/)];
+    const byTtl = [expect.stringMatching(/uses another ttlMax.*Set the same/)];
+    const byFencing = [expect.stringMatching(/uses another fencing/)];
     expect([first, other, same, again]).toEqual([[], byTtl, [], byTtl]);
     expect([unfenced, alike, fenced]).toEqual([byFencing, [], byFencing]);
   });
@@ -310,7 +310,7 @@ describe('what an audit finds', () => {
     const quarantined = await findingsOf({ ttlMax: 3_000, fencing: false, quarantine: true });
 
     const by = (setting: string): unknown[] => [
-      expect.stringMatching(`goes by another ${setting}.*Set the same`),
+      expect.stringMatching(`uses another ${setting}.*Set the same`),
     ];
     expect([first, longer]).toEqual([[], []]);
     expect([shorter, unfenced, quarantined]).toEqual([
