@@ -100,7 +100,7 @@ export class Acquisition {
       // A lock that is granted at once, as most are, costs no promise but this one.
       this.#try(0, this.#fullTimeout, null, (result) => {
         if (result instanceof Holding) grant(result);
-        else this.#persist(result).then(grant, refuse);
+        else this.#retryUntilGranted(result).then(grant, refuse);
       });
     });
   }
@@ -120,7 +120,9 @@ export class Acquisition {
 
   async #queueUp(): Promise<Holding> {
     await this.#untilTurn();
-    return this.#persist(this.#received() ?? (await this.#attempt(0, this.#fullTimeout, null)));
+    return this.#retryUntilGranted(
+      this.#received() ?? (await this.#attempt(0, this.#fullTimeout, null)),
+    );
   }
 
   // The lock that the call before this one handed over, if half of its ttl is left, as is required
@@ -134,10 +136,10 @@ export class Acquisition {
 
   // Goes on from the first attempt, which had its full time, because `wait: 0` means one attempt.
   // Later ones keep to `wait`, except those that a split vote calls for.
-  async #persist(first: AttemptResult): Promise<Holding> {
+  async #retryUntilGranted(first: AttemptResult): Promise<Holding> {
     let timeout = this.#fullTimeout;
     let refused: FailedAttempt | null = null;
-    let result = await this.#untilFresh(first, timeout, null);
+    let result = await this.#retryWhileStale(first, timeout, null);
     while (!(result instanceof Holding)) {
       // Silence in an attempt that was cut short, or from the one node that was to decide for all,
       // says less than the attempt before it.
@@ -153,7 +155,7 @@ export class Acquisition {
       timeout = patience === 0 ? this.#fullTimeout : Math.min(this.#fullTimeout, patience);
       const tieBreaker = tieBreakerOf(result);
       const next = await this.#attempt(0, timeout, tieBreaker);
-      result = await this.#untilFresh(next, timeout, tieBreaker);
+      result = await this.#retryWhileStale(next, timeout, tieBreaker);
     }
     return result;
   }
@@ -197,7 +199,7 @@ export class Acquisition {
   }
 
   // Up to three more attempts at once while only the token was in the way.
-  async #untilFresh(
+  async #retryWhileStale(
     first: AttemptResult,
     timeout: Milliseconds,
     tieBreaker: number | null,

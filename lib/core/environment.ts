@@ -18,7 +18,8 @@ export interface Environment {
 
   /**
    * Wall-clock time since 1970, in ms. May step. It proposes fencing tokens, and ends a lock early
-   * when it runs ahead of {@link now} by more than a second, as after the machine slept.
+   * when it runs ahead of {@link now} by more than a second (or the ttl's drift, where that is
+   * longer), as after the machine slept.
    */
   wallClock(): Milliseconds;
 
@@ -77,7 +78,7 @@ export const systemEnvironment: Environment = {
     // Node runs timers before it reads what arrived while the process was blocked: answers that
     // have already arrived would come too late.
     const onTime = (): unknown => turns.set(timer, setImmediate(callback));
-    const timer = held(setTimeout(onTime, delay), holdsProcess);
+    const timer = unrefUnless(setTimeout(onTime, delay), holdsProcess);
     return timer;
   },
   stopTimer(timer) {
@@ -99,13 +100,13 @@ export function fakeTimersEnvironment(): Environment {
     now: () => globalThis.performance.now(),
     wallClock: () => globalThis.Date.now(),
     startTimer: (delay, callback, holdsProcess) =>
-      held(globalThis.setTimeout(callback, delay), holdsProcess),
+      unrefUnless(globalThis.setTimeout(callback, delay), holdsProcess),
     stopTimer(timer) {
       globalThis.clearTimeout(timer as NodeJS.Timeout);
     },
   };
 }
 
-function held(timer: NodeJS.Timeout, holdsProcess: boolean): NodeJS.Timeout {
+function unrefUnless(timer: NodeJS.Timeout, holdsProcess: boolean): NodeJS.Timeout {
   return holdsProcess ? timer : timer.unref();
 }

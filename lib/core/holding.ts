@@ -129,8 +129,8 @@ export class Holding implements Extendable {
 
   /**
    * The same lock for another call of this process, which wants it for `ttl`; the nodes keep it as
-   * it is. Null when the nodes must be asked: what they keep may still change, most of the lock is
-   * over, or its block of tokens is.
+   * it is. Null when the nodes must be asked: `ttl` is another, what they keep may still change, a
+   * tenth of the lock is over, or its block of tokens is.
    * Source: PROTOCOL.md section 10.
    */
   handOver(ttl: Milliseconds): Holding | null {

@@ -86,7 +86,7 @@ export class Line {
    * Others are told of a release. Returns whether they have been told in vain for half a second,
    * each time later than this process, so that they should get more time; then it counts anew.
    */
-  arePassedOver(now: Milliseconds): boolean {
+  notePassedOver(now: Milliseconds): boolean {
     this.passedOverSince ??= now;
     if (now - this.passedOverSince < PASSED_OVER_MAX) return false;
     this.passedOverSince = null;

@@ -47,8 +47,8 @@ export interface OwnerRequest {
  * - `granted`: stored, and the vote counts.
  * - `taken`: another owner holds one of the resources, for `remaining` ms of its ttl (-1: unknown).
  *   `nth` is its place among the resources, from 0. Those after it were not looked at.
- * - `stale`: the token, or the lowest of its block, is not above `low`, the highest that was ever
- *   accepted (`isAhead`: it is not within the node's clock window).
+ * - `stale`: the token, or the lowest of its block, is not above `low`, the highest that may ever
+ *   have been accepted (`isAhead`: it is not within the node's clock window).
  * - `quarantined`: stored, but the node restarted too recently for its vote to count.
  * - `failed`: an error, or an unknown outcome; `mayHold` when the keys may be stored all the same.
  *

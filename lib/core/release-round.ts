@@ -5,10 +5,10 @@ import type { Ensemble } from './ensemble.js';
 import type { AcquireAnswer, ReleaseAnswer, ReleaseRequest } from './lock-node.js';
 
 /**
- * Asks all nodes to delete the keys, except those whose answers show that nothing was sent to them:
- * a dead node must not cost memory for each lock. Calls `onDone` once, when a quorum or all that
- * were asked have answered or the node timeout is over, with how many other processes were told,
- * as far as is known.
+ * Asks all nodes to delete the keys, except those that certainly have nothing to undo: a dead node
+ * must not cost memory for each lock. Calls `onDone` once, when a quorum or all that were asked
+ * have answered or the node timeout is over, with how many other processes were told, as far as is
+ * known.
  */
 export function askForRelease(
   { environment, nodes, quorum, options }: Ensemble,

@@ -28,7 +28,7 @@ const HAND_OVERS_TIME: Milliseconds = 50;
  */
 const YIELD: Milliseconds = 5;
 
-/** The same once they {@link Line.arePassedOver}: time for a process 90 ms away, or a busy one. */
+/** The same once they were told in vain for long: time for a process 90 ms away, or a busy one. */
 const LONG_YIELD: Milliseconds = 100;
 
 /**
@@ -189,7 +189,7 @@ export class WaitingRoom {
     const now = environment.now();
     const lines = resources.map((resource) => this.#lines.get(resource) ?? this.#addLine(resource));
     // Every line is asked, because each keeps its own count.
-    const passedOver = lines.filter((line) => line.arePassedOver(now));
+    const passedOver = lines.filter((line) => line.notePassedOver(now));
     const delay = passedOver.length > 0 ? LONG_YIELD : YIELD;
     const end = (): void => this.#endYield(resources, timer);
     const timer = environment.startTimer(delay, end, false);

@@ -146,7 +146,7 @@ export class EndpointScope {
     this.#isOver = true;
     // A response can end before its handler: a timeout, a client that hung up, a stream.
     await Promise.all(this.#visits);
-    await this.#entry?.hold?.settle();
+    await this.#entry?.hold?.endQuietly();
   }
 
   #lend({ lock }: Hold, leave: (result: unknown) => void): Hold {
@@ -191,6 +191,6 @@ function lend(
       return isOver;
     },
     end,
-    settle: () => end(),
+    endQuietly: () => end(),
   };
 }

@@ -4,12 +4,15 @@ import { captureContext, type ContextRunner } from './lock-context.js';
 import type { Lock } from '../core/lock.js';
 import type { PlacedOptions, RedlockService } from './redlock.service.js';
 
-/** A lock held until somebody says that its use is over. Only the watchdog bounds it. */
+/**
+ * A lock held until somebody says that its use is over. It ends at the latest by `maxHold`,
+ * or by its ttl where nothing extends it.
+ */
 export interface Hold {
   readonly lock: Lock;
   /** Runs a function as a holder of the lock, for `currentLock` and re-entry. */
   readonly run: ContextRunner;
-  /** Whether `end` or `settle` was called. */
+  /** Whether `end` or `endQuietly` was called. */
   readonly isOver: boolean;
   /**
    * Releases after a use that succeeded with `result`; a second call waits for the first.
@@ -19,7 +22,7 @@ export interface Hold {
   /** Called with each ongoing result that the hold lasts for. */
   readonly onOngoing?: (result: unknown) => void;
   /** Releases after a use that failed or was dropped. Never rejects: the use's own error counts. */
-  readonly settle: () => Promise<void>;
+  readonly endQuietly: () => Promise<void>;
 }
 
 /**
@@ -37,7 +40,7 @@ export function openHold(
       resolve(hold);
       return ended;
     });
-    // Has no effect once there is a hold: from then on its `end` or `settle` reports.
+    // Has no effect once there is a hold: from then on its `end` or `endQuietly` reports.
     finished.catch(reject);
   });
 }
@@ -65,7 +68,7 @@ export function createHold(
       return isOver;
     },
     end,
-    settle: () => end().catch(ignoreLoss),
+    endQuietly: () => end().catch(ignoreLoss),
   };
   return { hold, ended };
 }

@@ -20,7 +20,11 @@ export type ResultKind = 'promise' | 'observable' | 'async-generator';
 
 /** Makes the stand-in for `method`: what it does, without its name and metadata. */
 export function lockMethod(method: Method, definition: LockedDefinition, kind: ResultKind): Method {
-  const run = { promise: runPromise, observable: runObservable, 'async-generator': runSteps };
+  const run = {
+    promise: runPromise,
+    observable: runObservable,
+    'async-generator': runAsyncGenerator,
+  };
   const runKind = run[kind];
   return function (this: unknown, ...args) {
     return runKind(new LockedCall(method, definition, this, args));
@@ -42,13 +46,13 @@ export async function acquireEntry(
     return { hold: await openHold(service, resources, options) };
   } catch (error) {
     // No body runs inside openHold, so this is never the error of a lock deeper in the call.
-    if (!decides(definition, error)) throw error;
+    if (!onTakenDecides(definition, error)) throw error;
     return { hold: null };
   }
 }
 
 /** Whether `onTaken` decides what becomes of a failed acquisition. */
-function decides({ onTaken }: LockedDefinition, error: unknown): boolean {
+function onTakenDecides({ onTaken }: LockedDefinition, error: unknown): boolean {
   return onTaken !== 'throw' && error instanceof LockTakenError;
 }
 
@@ -82,7 +86,7 @@ class LockedCall {
       return scope.enter(() => acquire(this.#names(scope)));
     }
     const names = this.#names(scope);
-    const isServed = scope !== undefined && serves(scope, names);
+    const isServed = scope !== undefined && coversAll(scope, names);
     return isServed ? scope.enter(() => acquire(names)) : acquire(names);
   }
 
@@ -172,7 +176,7 @@ function runInBody(call: LockedCall): Promise<unknown> {
     finished
       .catch((error: unknown) => {
         // Once the body has begun, the error may come from a lock deeper in the call.
-        if (hasBegun || !decides(call.definition, error)) throw error;
+        if (hasBegun || !onTakenDecides(call.definition, error)) throw error;
         return call.resultWhenTaken();
       })
       .then(resolve, reject);
@@ -189,7 +193,7 @@ async function runInScope(call: LockedCall): Promise<unknown> {
     if (lock.isLost?.() === true) throw hold.lock.lostError();
     result = await hold.run(call.result);
   } catch (error) {
-    await hold.settle();
+    await hold.endQuietly();
     throw error;
   }
   if (isOngoing(result)) return holdWhileOngoing(result, hold);
@@ -220,7 +224,7 @@ function enterOnSubscribe(call: LockedCall): Observable<Entry> {
     call.enter(cancel.signal).then(
       (entry) => {
         // Nobody waits any more: the lock was acquired before the cancellation took effect.
-        if (subscriber.closed) return void entry.hold?.settle();
+        if (subscriber.closed) return void entry.hold?.endQuietly();
         subscriber.next(entry);
         subscriber.complete();
       },
@@ -232,7 +236,7 @@ function enterOnSubscribe(call: LockedCall): Observable<Entry> {
 
 // An endpoint's response is read outside its scope, so the scope's lock has to be taken over before
 // the first step. Nest awaits what a handler returns, and so learns of a taken lock at once.
-function runSteps(call: LockedCall): unknown {
+function runAsyncGenerator(call: LockedCall): unknown {
   return call.isAwaited() ? call.enter().then((entry) => steps(call, entry)) : runGenerator(call);
 }
 
@@ -252,7 +256,7 @@ async function* stepsWhenTaken(call: LockedCall): AsyncGenerator<unknown, unknow
   return isAsyncIterable(result) ? yield* result : result;
 }
 
-function serves(scope: EndpointScope, names: readonly string[]): boolean {
+function coversAll(scope: EndpointScope, names: readonly string[]): boolean {
   const { resources } = scope;
   return resources === null || names.every((name) => resources.includes(name));
 }

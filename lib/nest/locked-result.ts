@@ -72,7 +72,7 @@ export function holdWhileObserved(
   let observers = 0;
   // Without subscribers, nothing else would end the hold.
   const drop = (): void => {
-    if (observers === 0) void hold.settle();
+    if (observers === 0) void hold.endQuietly();
   };
   const stop = onLoss(hold, drop);
   const observable = new Observable((subscriber) => {
@@ -88,7 +88,7 @@ export function holdWhileObserved(
     };
     // Added first, as what follows may end the subscription at once.
     subscriber.add(() => {
-      void leave(hold.settle);
+      void leave(hold.endQuietly);
       left.next();
     });
     observers += 1;
@@ -100,7 +100,7 @@ export function holdWhileObserved(
     hold.run(() =>
       held.subscribe({
         next: (value) => subscriber.next(value),
-        error: (error) => void leave(hold.settle).then(() => subscriber.error(error)),
+        error: (error) => void leave(hold.endQuietly).then(() => subscriber.error(error)),
         complete: () =>
           void leave(hold.end).then(
             () => subscriber.complete(),
@@ -132,10 +132,10 @@ export function holdWhileIterated(
   const abandon = (): void => {
     // Async, as `return` need not give a promise, and may throw.
     const ended = (async () => run((steps) => steps.return?.()))();
-    void ended.then(hold.settle, hold.settle);
+    void ended.then(hold.endQuietly, hold.endQuietly);
   };
   const step = async (take: (steps: Steps) => Step, givesUp = false): Step => {
-    if (isOver) return take(nothing());
+    if (isOver) return take(endedGenerator());
     pending += 1;
     try {
       const result = await unlessLost(hold, () => run(take));
@@ -150,7 +150,7 @@ export function holdWhileIterated(
       // Not awaited: a step that hangs must not keep the LockLostError from the consumer.
       if (givesUp && !hold.lock.isValid) abandon();
       // If other steps are still under way, the last of them ends the hold.
-      else if (isOver && pending === 0) await (givesUp ? hold.settle() : hold.end());
+      else if (isOver && pending === 0) await (givesUp ? hold.endQuietly() : hold.end());
     }
   };
   // A consumer that takes no step, or no further one, never comes back to learn of the loss.
@@ -178,7 +178,7 @@ type Steps = AsyncIterator<unknown, unknown>;
 type Step = Promise<IteratorResult<unknown, unknown>>;
 
 /** Like a generator that has ended: gives nothing, and throws what is thrown into it. */
-async function* nothing(): AsyncGenerator<never, undefined> {}
+async function* endedGenerator(): AsyncGenerator<never, undefined> {}
 
 function holdWhileRead(stream: ReadableStream, hold: Hold): ReadableStream {
   return ReadableStream.from(holdWhileIterated(() => readingOf(stream), hold));
@@ -217,7 +217,7 @@ function holdUntilClosed(stream: ClosableStream, hold: Hold, isFile: boolean): v
   // When it closes, or at its end if it never closes. Errors are left to the reader.
   finished(stream, { writable: false, error: false }, () => {
     stop();
-    void hold.settle();
+    void hold.endQuietly();
   });
 }
 

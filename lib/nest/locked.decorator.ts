@@ -26,7 +26,7 @@ type Deferred =
 type Problem<Text extends string> = Readonly<Record<'nestjs-locked', Text>>;
 // A check that depends on a class's type parameters passes: inside a function type it does not keep
 // the compiler from deciding now. `Target` makes the check wait until the method is known.
-type Unless<Fits, Target, Text extends string> = [Target, () => Fits] extends [
+type ProblemUnless<Fits, Target, Text extends string> = [Target, () => Fits] extends [
   AnyMethod,
   () => false,
 ]
@@ -38,13 +38,13 @@ type CheckResult<Target extends AnyMethod> =
   ReturnType<Target> extends Deferred
     ? unknown
     : Problem<'a @Locked method returns a Promise, an Observable, an AsyncIterable or a stream'>;
-type CheckIterable<Target extends AnyMethod> = Unless<
-  [Richer<Awaited<ReturnType<Target>>>] extends [never] ? true : false,
+type CheckIterable<Target extends AnyMethod> = ProblemUnless<
+  [ExtraMembers<Awaited<ReturnType<Target>>>] extends [never] ? true : false,
   Target,
   'an AsyncIterable that a @Locked method returns comes out as an AsyncGenerator: declare it as one'
 >;
 // What async iterables in `Result` have beyond a generator's members; streams come out as they are.
-type Richer<Result> = unknown extends Result
+type ExtraMembers<Result> = unknown extends Result
   ? never
   : Result extends { readonly pipe: unknown } | { readonly pipeTo: unknown }
     ? never
@@ -52,7 +52,7 @@ type Richer<Result> = unknown extends Result
       ? Exclude<keyof Result, keyof AsyncGenerator>
       : never;
 type CheckArguments<Callback, Target extends AnyMethod> = [Callback] extends [AnyMethod]
-  ? Unless<
+  ? ProblemUnless<
       [Callback] extends [(...args: Parameters<Target>) => unknown] ? true : false,
       Target,
       'the parameters of this function have no types, or not those of the @Locked method'

@@ -59,8 +59,8 @@ const handledKey = Symbol.for('nestjs-locked.handled');
  * nobody has begun to read the stream by then. It waits for what a handler writes by itself, with
  * `@Res()`, only if the handler awaits the end of that.
  *
- * Over HTTP: 423 with `Retry-After` for taken, 503 with `Retry-After` for no quorum, expired
- * and closed (1 s where nothing better is known), 500 for lost. Otherwise `RpcException`,
+ * Over HTTP: 423 for taken, 503 for no quorum, expired and closed, both with `Retry-After` (1 s
+ * where nothing better is known), 500 for lost. Otherwise `RpcException`,
  * `WsException`, or a GraphQL error with `extensions.code`. The original is the `cause`.
  *
  * Errors of guards do not pass through here, nor do those of GraphQL's field resolvers without

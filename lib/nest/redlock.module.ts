@@ -104,7 +104,7 @@ function describeModule(
       // first. Two runtimes would not know of each other, and one would not be shut down.
       useFactory: (registered: Registration, modules: ModulesContainer & Runtimes) => {
         assertRegisteredOnce(name, modules);
-        closeLast(name, modules);
+        shutDownLast(name, modules);
         return (modules[runtime] ??= LockRuntime.start(name, registered));
       },
     },
@@ -160,7 +160,7 @@ export class LockRuntime implements BeforeApplicationShutdown, OnApplicationShut
 
   static async start(name: string, registration: Registration): Promise<LockRuntime> {
     const { nodes: inputs, core, resolved, environment } = registration;
-    if (inputs === undefined) tellOfMemory(name);
+    if (inputs === undefined) logMemoryOnly(name);
     warnOfEvenCount(name, inputs?.length ?? 1);
     const ports = { environment, observer: createObserver(name, environment) };
     const nodes = createNodes(inputs, resolved, ports);
@@ -203,7 +203,7 @@ function assertRegisteredOnce(name: string, modules: ModulesContainer): void {
 // they have stopped. At shutdown Nest calls hooks by rising distance of the modules from the root,
 // and at equal distance, as of all global modules, in the reverse order of their imports. At start
 // the order is the opposite, which makes no difference, as we have no hooks there.
-function closeLast(name: string, modules: ModulesContainer): void {
+function shutDownLast(name: string, modules: ModulesContainer): void {
   for (const module of registeringModules(name, modules)) module.distance = Infinity;
 }
 
@@ -213,7 +213,7 @@ function registeringModules(name: string, modules: ModulesContainer) {
 }
 
 // Meant for tests and development; where NODE_ENV is production, most likely a forgotten setting.
-function tellOfMemory(name: string): void {
+function logMemoryOnly(name: string): void {
   const level = process.env.NODE_ENV === 'production' ? 'warn' : 'log';
   redlockLogger[level](`${labelOf(name)} locks in this process only, as it was given no nodes`);
 }

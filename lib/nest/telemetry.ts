@@ -182,24 +182,24 @@ const lossPeriod: Milliseconds = 1_000;
  * tell their holders.
  */
 function createLossLog(prefix: string, environment: Environment): (reason: LossReason) => void {
-  const untold = new Map<LossReason, number>();
+  const unlogged = new Map<LossReason, number>();
   let isCounting = false;
   // Not which ones: resource names may reveal users, and logs go far. The channel has the names.
   const warn = (what: string): void =>
     redlockLogger.warn(`${prefix}Lost ${what}. The channel nestjs-locked:lost names resources`);
   // In the context of the start: the losses belong to many requests.
-  const tellUntold = inContextOfNow((): void => {
+  const logUnlogged = inContextOfNow((): void => {
     isCounting = false;
-    for (const [reason, count] of untold) warn(`${count} more: ${reason}`);
-    untold.clear();
+    for (const [reason, count] of unlogged) warn(`${count} more: ${reason}`);
+    unlogged.clear();
   });
   return (reason) => {
     if (isCounting) {
-      untold.set(reason, (untold.get(reason) ?? 0) + 1);
+      unlogged.set(reason, (unlogged.get(reason) ?? 0) + 1);
       return;
     }
     isCounting = true;
-    environment.startTimer(lossPeriod, tellUntold, false);
+    environment.startTimer(lossPeriod, logUnlogged, false);
     // In a microtask: a logger that throws must not keep the holder from being told.
     inMicrotask(() => warn(`a lock: ${reason}`));
   };
@@ -214,19 +214,21 @@ const outagePeriod: Milliseconds = 60_000;
  * having changed.
  */
 function createOutageLog(prefix: string, environment: Environment): (error: NoQuorumError) => void {
-  let toldAt: Milliseconds = -Infinity;
-  let untold = 0;
+  let loggedAt: Milliseconds = -Infinity;
+  let unlogged = 0;
   return ({ votes }) => {
     const now = environment.now();
-    if (now - toldAt < outagePeriod) {
-      untold += 1;
+    if (now - loggedAt < outagePeriod) {
+      unlogged += 1;
       return;
     }
     // The previous line may be days old.
     const times =
-      untold > 0 ? ` ${untold} more found none in the minute after the previous such line.` : '';
-    toldAt = now;
-    untold = 0;
+      unlogged > 0
+        ? ` ${unlogged} more found none in the minute after the previous such line.`
+        : '';
+    loggedAt = now;
+    unlogged = 0;
     // Not the error's own message, which names resources.
     const line =
       `${prefix}A call for a lock found no quorum. Nodes: ${describeVotes(votes)}.${times} ` +

@@ -114,7 +114,7 @@ export class MemoryNode implements LockNode {
     }
     if (keys.every(isHolder)) return { vote: 'granted', nodeTime: now };
     if (world.fencing) {
-      const low = this.#lowestRefused(world, keys, now);
+      const low = this.#highestRefused(world, keys, now);
       const high = Math.max(now + world.clockSkewMax * 1_000, low + 2);
       if (lowestTokenOf(token) <= low) return { vote: 'stale', isAhead: false, low, nodeTime: now };
       if (token > high) return { vote: 'stale', isAhead: true, low, nodeTime: now };
@@ -152,7 +152,7 @@ export class MemoryNode implements LockNode {
     const listeners = wakes && owned.length > 0 ? this.#wake(world, keys) : 0;
     if (!world.fencing || token > now + world.clockSkewMax * 1_000) return listeners;
     // A tombstone: an acquisition of this attempt that comes later is dead on arrival.
-    if (token > this.#lowestRefused(world, keys, now)) this.#record(world, keys, token, now);
+    if (token > this.#highestRefused(world, keys, now)) this.#record(world, keys, token, now);
     return listeners;
   }
 
@@ -169,7 +169,7 @@ export class MemoryNode implements LockNode {
     return most;
   }
 
-  #lowestRefused(world: World, keys: readonly string[], now: Microseconds): Microseconds {
+  #highestRefused(world: World, keys: readonly string[], now: Microseconds): Microseconds {
     let lowest = now - world.clockSkewMax * 1_000;
     for (const key of keys) lowest = Math.max(lowest, this.#fences.get(key, now) ?? 0);
     return lowest;

@@ -93,7 +93,7 @@ export class NodeHealth {
     if (this.#state !== 'up') return;
     const untold = this.#suspensionsUntold;
     const now = this.environment.now();
-    const isTold = now - this.#suspensionToldAt >= RETELL;
+    const isTold = now - this.#suspensionToldAt >= RETELL_INTERVAL;
     this.#suspensionsUntold = isTold ? 0 : untold + 1;
     if (isTold) this.#suspensionToldAt = now;
     const times = untold > 0 ? ` Suspended ${untold} more times since this was last logged.` : '';
@@ -106,7 +106,7 @@ export class NodeHealth {
     if (this.#state === 'suspended') this.up(this.#findings);
   }
 
-  /** Not connected, or not fit; its findings stay known while it is away. */
+  /** Not connected, or not fit. Until it is refused, its findings stay known while it is away. */
   unavailable(reason: FailedAnswer): void {
     const { message } = reason;
     this.#refusals.clear();
@@ -183,7 +183,7 @@ export class NodeHealth {
  * How soon an observer is told of another suspension. A node so far away that its votes come too
  * late is suspended with each call. One that stays silent is disconnected long before, and told of.
  */
-const RETELL: Milliseconds = 60_000;
+const RETELL_INTERVAL: Milliseconds = 60_000;
 
 /** A node that does again what it is asked is believed only this long after its last refusal. */
 const REFUSAL_KEPT: Milliseconds = 10_000;

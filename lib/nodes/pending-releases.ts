@@ -123,5 +123,5 @@ const UNSENT_MAX = 4_096;
 /** Some 20 MB. A server that no longer writes refuses releases of which many have keys there. */
 const REFUSED_MAX = 32_768;
 
-/** A list of that many is looked at in a twentieth of a millisecond. */
+/** Time between two looks at all: one at 4,096 releases takes a twentieth of a millisecond. */
 const SWEEP_MIN: Milliseconds = 10;

@@ -23,7 +23,7 @@ export interface ServerFacts {
 }
 
 /** What an audit found: why the node must not vote, or what the operator should know. */
-export interface Verdict {
+export interface AuditResult {
   readonly refusal: string | null;
   readonly findings: readonly string[];
 }
@@ -110,13 +110,13 @@ export function factsOf(info: string | null): ServerFacts {
 }
 
 /** Judges a connected server by what it says of itself and by its peers, which learn of it. */
-export function judge(
+export function auditServer(
   node: { readonly name: string; readonly isPersistent: boolean },
   facts: ServerFacts,
   clock: ClockReading,
   peers: NodePeers,
   world: World,
-): Verdict {
+): AuditResult {
   const twin = peers.admit(node.name, facts.runId, clock);
   if (twin !== null) {
     return refuse(`It is the same server as ${twin}: one server is one node. Name another server.`);
@@ -187,7 +187,7 @@ function configuration(
   return findings;
 }
 
-function refuse(refusal: string): Verdict {
+function refuse(refusal: string): AuditResult {
   return { refusal, findings: [refusal] };
 }
 

@@ -14,7 +14,7 @@ import { sharedKeys } from './redis-script-arguments.js';
  * each. If nobody comes again, the ttl ends the hash.
  * `fencesOf`: the highest token on record for each of these locks, or 0. `remember` takes keys and
  * tokens in turn; `fieldsWith` makes such a list for the locks of one owner. Lua has no room for
- * more than some thousand arguments, and an owner may have more locks: they go in parts.
+ * more than some thousand arguments: longer lists go in parts.
  */
 export const fencesIn = (world: World): string => {
   const { R, even, odd } = hashesIn(world);
@@ -32,7 +32,7 @@ local function fencesOf(first, last)
   return fences
 end
 
-local function lowestRefused(first, last)
+local function highestRefused(first, last)
   readClock()
   local low = now - skew
   for _, fence in ipairs(fencesOf(first, last)) do low = math.max(low, fence) end

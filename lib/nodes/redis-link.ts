@@ -7,7 +7,7 @@ import { ReconnectDelay } from './reconnect-delay.js';
 import {
   disagreement,
   factsOf,
-  judge,
+  auditServer,
   LastServer,
   type ClockReading,
   type NodePeers,
@@ -52,7 +52,7 @@ export class RedisLink implements ConnectionListener {
   #lookedAt: Milliseconds = 0;
   // The time that silence is measured by. By the clock, a pause of this process or of its machine
   // would be the server's silence. A look that is late counts as one that came on time.
-  #listened: Milliseconds = 0;
+  #listeningTime: Milliseconds = 0;
 
   constructor(settings: LinkSettings) {
     this.#settings = settings;
@@ -157,7 +157,7 @@ export class RedisLink implements ConnectionListener {
   readonly #connect = inContextOfNow((): void => {
     const { environment, stallTimeout, target } = this.#settings;
     // Silence begins with the next look, because whole intervals between looks are counted.
-    const clock = (): Milliseconds => this.#listened + LOOK;
+    const clock = (): Milliseconds => this.#listeningTime + LOOK_INTERVAL;
     const connection = new RedisConnection(target.connect(), clock, this);
     this.#connection = connection;
     const onStall = (): void =>
@@ -175,7 +175,7 @@ export class RedisLink implements ConnectionListener {
       this.#settings;
     const facts = factsOf(info);
     const node = { name: target.name, isPersistent };
-    const { refusal, findings } = judge(node, facts, clock, peers, world);
+    const { refusal, findings } = auditServer(node, facts, clock, peers, world);
     if (refusal !== null) {
       connection.end(unsentOutcome(refusal, true));
       return;
@@ -206,7 +206,7 @@ export class RedisLink implements ConnectionListener {
   }
 
   #silenceOf(connection: RedisConnection): Milliseconds {
-    return this.#listened - (connection.silentSince ?? this.#listened);
+    return this.#listeningTime - (connection.silentSince ?? this.#listeningTime);
   }
 
   // A connection that owes much is found hung sooner, before it costs memory for each lock.
@@ -217,7 +217,7 @@ export class RedisLink implements ConnectionListener {
 
   #startWatch(): TimerHandle {
     this.#lookedAt = this.#settings.environment.now();
-    return this.#settings.environment.startTimer(LOOK, this.#watch, false);
+    return this.#settings.environment.startTimer(LOOK_INTERVAL, this.#watch, false);
   }
 
   // One timer while commands are unanswered, not one for each.
@@ -227,9 +227,9 @@ export class RedisLink implements ConnectionListener {
     if (connection?.silentSince == null) return;
     const { environment, health, stallTimeout } = this.#settings;
     // A late look says more about this process, which did not listen, than about the server.
-    const isLate = environment.now() - this.#lookedAt > LOOK + LATE;
+    const isLate = environment.now() - this.#lookedAt > LOOK_INTERVAL + LATENESS_MAX;
     this.#looksInVain = isLate ? 0 : this.#looksInVain + 1;
-    this.#listened += LOOK;
+    this.#listeningTime += LOOK_INTERVAL;
     const silence = this.#silenceOf(connection);
     if (silence >= stallTimeout) {
       connection.end(lostOutcome(`silent for ${silence} ms`));
@@ -250,10 +250,10 @@ const UNVERIFIED =
   'NODE_TLS_REJECT_UNAUTHORIZED as they are.';
 
 /** The time between two looks at a server that owes answers. */
-const LOOK: Milliseconds = 30;
+const LOOK_INTERVAL: Milliseconds = 30;
 
 /** By how much a timer may be late in a process that is not blocked. */
-const LATE: Milliseconds = 10;
+const LATENESS_MAX: Milliseconds = 10;
 
 /**
  * Arguments of all unanswered commands together; a lone lock has some 10, a call of 128 some 135.

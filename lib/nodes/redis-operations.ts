@@ -1,7 +1,7 @@
 // Lua of the scripts of redis-scripts.ts: what a node does for one owner. Each operation is a
 // function over a slice of KEYS, so that a script may run one of them or many in a loop. They use
 // what every script begins with: the world's numbers, `now`, `readClock`, and with fencing
-// `fencesOf`, `lowestRefused`, `fieldsWith` and `remember` of redis-fences.ts.
+// `fencesOf`, `highestRefused`, `fieldsWith` and `remember` of redis-fences.ts.
 import type { World } from '../core/lock-node.js';
 import { lowestOf } from './redis-fences.js';
 
@@ -24,7 +24,7 @@ local function acquire(first, count, owner, token, ttl)
   end
   if owned == count then return 'granted' end
   if isFenced then
-    local low = lowestRefused(first, last)
+    local low = highestRefused(first, last)
     local vote = refusal(token, low)
     if vote then return vote, low end
   end
@@ -77,10 +77,10 @@ export const subscribersOf = (channel: string): string =>
   `(redis.pcall('PUBSUB', 'NUMSUB', ${channel})[2] or 0)`;
 
 /**
- * `wake` tells the processes that listen for these locks, and returns how many there are besides
- * the caller: `wakes` is '2' when the caller itself listens, else '1'. A user without the right to
- * publish is heard by nobody, and the others poll. Whoever listens for any lock is subscribed to
- * the common channel too.
+ * `wake` tells the processes that listen for these locks, and returns the largest number of them
+ * for one lock, without the caller: `wakes` is '2' when the caller itself listens, else '1'. A user
+ * without the right to publish is heard by nobody, and the others poll. Whoever listens for any
+ * lock is subscribed to the common channel too.
  */
 export const wakeUpsIn = (world: World): string => `
 local function channelOf(key)
@@ -133,7 +133,7 @@ local function release(first, count, owner, token, wakes)
   if odd then redis.call('GET', odd) end
   if deleted == count or not isFenced then return 'done', listeners end
   local proposed = tonumber(token)
-  if lowestRefused(first, last) < proposed and proposed <= now + skew then
+  if highestRefused(first, last) < proposed and proposed <= now + skew then
     pcall(remember, fieldsWith(first, last, token))
   end
   return 'done', listeners

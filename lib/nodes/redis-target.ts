@@ -6,7 +6,7 @@ import { DELAY_MAX } from '../core/options.js';
 import { describe } from '../core/resources.js';
 import type { Milliseconds } from '../core/units.js';
 
-/** Options of ioredis, with what we ask of them. */
+/** The options of ioredis. Those that could send a command twice or late are overruled. */
 export type { RedisOptions };
 
 /** An ioredis client, of any copy of ioredis 5 or 6: recognised by its shape. */
@@ -128,9 +128,7 @@ function optionsOfUrl(text: string, origin: string): RedisOptions {
   const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(text)?.[1]?.toLowerCase();
   if (scheme !== 'redis' && scheme !== 'rediss') {
     const found = scheme === undefined ? 'no scheme' : `"${scheme}://"`;
-    throw new TypeError(
-      `Expected ${origin} to begin with "redis://" or "rediss://", got ${found}`,
-    );
+    throw new TypeError(`Expected ${origin} to begin with "redis://" or "rediss://", got ${found}`);
   }
   const url = URL.canParse(text) ? new URL(text) : null;
   const database = /^\/?(\d*)$/.exec(url?.pathname ?? '')?.[1];

@@ -24,7 +24,7 @@ export class InventoryService {
     const before = await this.store.read(nameOf(sku), fencingToken);
     const stock = stockAfter(sku, before, quantity);
     await pack();
-    // If the lock has been lost meanwhile, the token is stale, and this write is refused.
+    // If the lock was lost and a later holder has read since, this token is stale: refused.
     await this.store.write({ [nameOf(sku)]: stock }, fencingToken);
     return { sku, quantity, stock, fencingToken };
   }

@@ -2,22 +2,22 @@ import { describe, expect, it } from '@jest/globals';
 import {
   disagreement,
   factsOf,
-  judge,
+  auditServer,
   LastServer,
   NodePeers,
-  type Verdict,
+  type AuditResult,
 } from '../../lib/nodes/redis-audit.js';
 import { worldOf } from '../support/node-harness.js';
 
 const LIMIT = worldOf().clockSkewMax / 2;
 
 /** Judges nodes one after the other, as they connect. */
-function audit(...nodes: { runId?: string; offset?: number; error?: number }[]): Verdict[] {
+function audit(...nodes: { runId?: string; offset?: number; error?: number }[]): AuditResult[] {
   const peers = new NodePeers(3);
   return nodes.map(({ runId, offset = 0, error = 0 }, index) => {
     const info = `role:master\r\nrun_id:${runId ?? `run-${index}`}\r\n`;
     const node = { name: `node-${index}`, isPersistent: false };
-    return judge(node, factsOf(info), { offset, error }, peers, worldOf());
+    return auditServer(node, factsOf(info), { offset, error }, peers, worldOf());
   });
 }
 
@@ -77,7 +77,7 @@ describe('a node that is declared persistent', () => {
     const facts = factsOf(`role:master\r\naof_enabled:${enabled}\r\n`);
     const node = { name: 'node', isPersistent: true };
 
-    const verdict = judge(node, facts, { offset: 0, error: 0 }, new NodePeers(3), worldOf());
+    const verdict = auditServer(node, facts, { offset: 0, error: 0 }, new NodePeers(3), worldOf());
 
     expect(verdict).toEqual({ refusal: null, findings });
   });
@@ -110,9 +110,9 @@ describe('another server by the name of the last one', () => {
 
 describe('what is found', () => {
   const STEP = /[.:] (Grant|Name|Run|Set|Synchronise) [^.:]+\.$/;
-  const verdictOn = (info: string | null): Verdict => {
+  const verdictOn = (info: string | null): AuditResult => {
     const node = { name: 'node', isPersistent: true };
-    return judge(node, factsOf(info), { offset: 0, error: 0 }, new NodePeers(3), worldOf());
+    return auditServer(node, factsOf(info), { offset: 0, error: 0 }, new NodePeers(3), worldOf());
   };
 
   it.each([

@@ -94,7 +94,7 @@ export class ScriptModel {
     );
     const listeners = Math.max(0, ...told);
     if (deleted === resources.length || !world.fencing) return { vote: 'done', listeners };
-    const low = this.#lowestRefused(world, resources, moment);
+    const low = this.#highestRefused(world, resources, moment);
     if (token > low && token <= moment.now + world.clockSkewMax * 1_000) {
       this.#record(world, resources, token, moment);
     }
@@ -137,7 +137,7 @@ export class ScriptModel {
     const nodeTime = readsClock(world) ? timeOf(Math.ceil(now / TAGS)) : 0;
     if (owned === resources.length) return { vote: 'granted', nodeTime };
     if (world.fencing) {
-      const low = this.#lowestRefused(world, resources, moment);
+      const low = this.#highestRefused(world, resources, moment);
       const high = Math.max(now + world.clockSkewMax * 1_000, low + 2);
       if (lowestTokenOf(token) <= low) return { vote: 'stale', isAhead: false, low, nodeTime };
       if (token > high) return { vote: 'stale', isAhead: true, low, nodeTime };
@@ -205,7 +205,7 @@ export class ScriptModel {
     this.data.set(rulesKey(world), { value, expiresAt: Infinity });
   }
 
-  #lowestRefused(world: World, resources: readonly string[], moment: ScriptMoment): number {
+  #highestRefused(world: World, resources: readonly string[], moment: ScriptMoment): number {
     const fences = resources.map((resource) => this.fenceOf(world, resource, moment));
     return Math.max(moment.now - world.clockSkewMax * 1_000, ...fences);
   }
