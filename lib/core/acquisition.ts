@@ -2,7 +2,7 @@
 // pause, until it is granted, `wait` is spent, or it is interrupted. PROTOCOL.md sections 4.8
 // and 10.
 import { ignoreAbort, interruptOnAbort } from './abort-listener.js';
-import { Attempt } from './attempt.js';
+import { Attempt, decidedBy, tieBreakerOf } from './attempt.js';
 import { Holding } from './holding.js';
 import { nodeTimeoutOf } from './options.js';
 import { queuedError, refusalError } from './refusals.js';
@@ -139,6 +139,7 @@ export class Acquisition {
   async #retryUntilGranted(first: AttemptResult): Promise<Holding> {
     let timeout = this.#fullTimeout;
     let refused: FailedAttempt | null = null;
+    let decider = -1;
     let result = await this.#retryWhileStale(first, timeout, null);
     while (!(result instanceof Holding)) {
       // Silence in an attempt that was cut short, or from the one node that was to decide for all,
@@ -153,7 +154,8 @@ export class Acquisition {
       if (this.#isSpent(result)) throw this.#refusal(refused);
       const patience = this.#patience();
       timeout = patience === 0 ? this.#fullTimeout : Math.min(this.#fullTimeout, patience);
-      const tieBreaker = tieBreakerOf(result);
+      decider = decidedBy(result) ?? decider;
+      const tieBreaker = tieBreakerOf(result, patience === 0 ? decider : -1);
       const next = await this.#attempt(0, timeout, tieBreaker);
       result = await this.#retryWhileStale(next, timeout, tieBreaker);
     }
@@ -170,8 +172,7 @@ export class Acquisition {
   #isSpent(result: FailedAttempt): boolean {
     if (this.#patience() > 0) return false;
     // The key on the deciding node may be that of somebody who is gone.
-    const wasDecided = result.tieBreaker !== null && result.verdict === 'taken';
-    const isSplit = wasDecided || tieBreakerOf(result) !== null;
+    const isSplit = (decidedBy(result) ?? tieBreakerOf(result)) !== null;
     if (this.#attempts >= SPLIT_ATTEMPTS_MIN || !isSplit) return true;
     return !this.#context.waitingRoom.isTurn(this.waiter);
   }
@@ -287,13 +288,4 @@ export class Acquisition {
       clockOffsets: this.#context.tokens.offsets(),
     });
   }
-}
-
-// After a split vote, in which perhaps nobody got a quorum, the first live node breaks the tie: a
-// call that finds it taken asks no other node.
-function tieBreakerOf(failed: FailedAttempt): number | null {
-  if (failed.verdict !== 'taken') return null;
-  const isSplit = failed.answers.some((answer) => answer?.vote === 'granted');
-  const votes = failed.answers.map((answer) => answer?.vote);
-  return isSplit ? votes.findIndex((vote) => vote === 'granted' || vote === 'taken') : null;
 }

@@ -25,6 +25,24 @@ export interface FailedAttempt {
 /** What an attempt came to. */
 export type AttemptResult = Holding | FailedAttempt;
 
+/** The tie-breaker of an attempt that asked no other node, because that one was taken; or null. */
+export function decidedBy({ tieBreaker, verdict }: FailedAttempt): number | null {
+  return verdict === 'taken' ? tieBreaker : null;
+}
+
+/**
+ * The node that the next attempt asks first, as its tie-breaker: null unless the vote was split, so
+ * that perhaps nobody got a quorum. It is the first live node, or the first one after `decider`, a
+ * tie-breaker that decided for nobody who is still there.
+ * Source: PROTOCOL.md section 10.
+ */
+export function tieBreakerOf({ answers, verdict }: FailedAttempt, decider = -1): number | null {
+  if (verdict !== 'taken' || !answers.some((answer) => answer?.vote === 'granted')) return null;
+  const isLive = answers.map((answer) => answer?.vote === 'granted' || answer?.vote === 'taken');
+  const next = isLive.indexOf(true, decider + 1);
+  return next < 0 ? isLive.indexOf(true) : next;
+}
+
 /** The state of one attempt. It settles exactly once, whatever the nodes say or do not say. */
 export class Attempt {
   readonly #ensemble: Ensemble;

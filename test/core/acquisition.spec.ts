@@ -481,8 +481,10 @@ describe('a split vote', () => {
   describe('that the first live node decides at last', () => {
     const split = (): Scene => {
       const scene = setScene();
-      for (const index of [0, 2]) scene.node(index).occupy('r', 60_000);
-      for (const node of scene.nodes) node.delay({ answer: 1 });
+      for (const index of [0, 1]) {
+        scene.node(index).occupy('r', 60_000);
+        scene.node(index).delay({ answer: 1 });
+      }
       return scene;
     };
     const retryDelay = { min: 100, max: 100 };
@@ -496,9 +498,9 @@ describe('a split vote', () => {
       );
 
       expect(error.message).toMatch(
-        /in 4 attempts .*taken \(for another \d+ ms\), node-1 was not asked, node-2 was not asked\./,
+        /in 4 attempts .*node-0 was not asked, node-1 taken \(for .* ms\), node-2 was not asked\./,
       );
-      expect(error.votes[1]).toEqual({ node: 'node-1', vote: 'none', message: 'was not asked' });
+      expect(error.votes[2]).toEqual({ node: 'node-2', vote: 'none', message: 'was not asked' });
     });
 
     it('is no matter of too few nodes where that one falls silent', async () => {
@@ -509,7 +511,7 @@ describe('a split vote', () => {
       node(0).hang();
 
       const { message } = expectInstance(await until(call), LockTakenError);
-      expect(message).toMatch(/in 2 attempts .*node-0 taken \(.*node-1 granted, node-2 taken \(/);
+      expect(message).toMatch(/in 2 attempts .*node-0 taken \(.*node-1 taken \(.*node-2 granted/);
     });
   });
 
@@ -551,8 +553,8 @@ describe('a split vote', () => {
     [1, 2, 3, 4, 5]
       .map((seed) => ({ seed, lifetime: ttl }))
       .concat(
-        // Short ones, whose pauses have little room: seeds by which two once paused alike.
-        [2, 19, 21, 22, 36].map((seed) => ({ seed, lifetime: 1_000 })),
+        // Short ones, whose pauses have little room.
+        Array.from({ length: 60 }, (_, seed) => ({ seed, lifetime: 1_000 })),
       ),
   )(
     'is won also where somebody who is gone has left a key with the node that decides (%j)',
@@ -596,7 +598,7 @@ describe('a split vote', () => {
     expect(node(0).count('acquire')).toBe(4);
   });
 
-  it('is followed by looks at the node that decides and at all in turn', async () => {
+  it('that the first node decided in vain is decided by the next one', async () => {
     const { redlock, nodes, node, rejection } = setScene();
     for (const index of [0, 1]) {
       node(index).occupy('r', 60_000);
@@ -606,7 +608,7 @@ describe('a split vote', () => {
     const error = await rejection(redlock.acquire('r', ttl, { wait: 0 }));
 
     expect(error).toBeInstanceOf(LockTakenError);
-    expect(nodes.map((each) => each.count('acquire'))).toEqual([4, 2, 2]);
+    expect(nodes.map((each) => each.count('acquire'))).toEqual([3, 3, 2]);
   });
 
   it('with the own process, behind its holder, is followed by no other attempt', async () => {

@@ -496,6 +496,6 @@ describe('nodes whose clocks differ', () => {
       NoQuorumError,
     );
 
-    expect(error.message).toContain('(node-0 0 ms, node-1 10000 ms, node-2 ? ms off');
+    expect(error.message).toContain('by: node-0 0 ms, node-1 10000 ms, node-2 ? ms)');
   });
 });

@@ -231,7 +231,7 @@ describe('a quorum below the majority', () => {
     const nodes = Array.from({ length: nodeCount }, () => new MemoryNode());
     const options = { quorum: 1 } as RedlockOptions;
 
-    expect(() => new Redlock(nodes, options)).toThrow(/^Expected options .*got "quorum"$/);
+    expect(() => new Redlock(nodes, options)).toThrow(/^Expected only options .*got "quorum"$/);
     expect(new Redlock(nodes).status().quorum * 2).toBeGreaterThan(nodeCount);
   });
 });

@@ -121,9 +121,9 @@ describe('RedlockModule registered', () => {
   });
 
   it.each([
-    [2, ['2 nodes, which keep working while 0 of them are down, as 1 would']],
+    [2, ['2 nodes, which tolerate the failure of 0, as 1 would']],
     [3, []],
-    [4, ['4 nodes, which keep working while 1 of them are down, as 3 would']],
+    [4, ['4 nodes, which tolerate the failure of 1, as 3 would']],
   ])('over %i nodes warns of an even number only', async (count, warnings) => {
     const log = new Log();
     const nodes = Array.from({ length: count }, (_, index) => new MemoryNode({ name: `${index}` }));
@@ -349,7 +349,9 @@ describe('RedlockModule given bad input', () => {
 
     const started = startPlain({ imports: [RedlockModule.forRoot(), OrdersModule] });
 
-    expect(String(await rejection(started))).toMatch(/RedlockModule alone, not in providers/);
+    expect(String(await rejection(started))).toMatch(
+      /come from RedlockModule, got it among the providers/,
+    );
   });
 
   it('which a double in a test, that extends the RedlockService, is not', async () => {

@@ -96,7 +96,9 @@ describe('another server by the name of the last one', () => {
   }
 
   it('that was up beside it is told: a balancer, and two holders may be let in', () => {
-    expect(findingsOf(server('second', 11))).toEqual([expect.stringMatching(/up beside that one/)]);
+    expect(findingsOf(server('second', 11))).toEqual([
+      expect.stringMatching(/up at the same time/),
+    ]);
   });
 
   it.each([

@@ -251,7 +251,7 @@ describe('what an audit finds', () => {
     expect(log.messages).toEqual([
       'Connected.',
       expect.anything(),
-      expect.stringMatching(/^Connected. It is another server .* up beside that one/),
+      expect.stringMatching(/^Connected. It is not the server of the last .* up at the same time/),
     ]);
   });
 
