@@ -123,7 +123,7 @@ export const mutantsOfHolding: readonly Mutant[] = [
   {
     name: 'shortened validity told late',
     rule: '6: the signal aborts at the end of the validity',
-    patches: [core('holding', 'would learn.\n    else this.#awaitExpiry();', 'would learn.')],
+    patches: [core('holding', 'next call.\n    else this.#awaitExpiry();', 'next call.')],
   },
   {
     name: 'release under a body that still runs',

@@ -53,7 +53,7 @@ describe('a mutant', () => {
     ['idle', 'a bound that a clock sets is followed', 'nodeAhead'],
     ['nobody', 'a split vote is not heard out', 'raceNodeDown'],
     ['nobody', 'the tie-breaker is believed at once', 'raceStranger'],
-    ['nobody', 'pauses are cut after they are drawn', 'raceStranger'],
+    ['nobody', 'the same node breaks the tie again after pauses alike', 'raceStranger'],
   ])('is seen, as %s, and its play can be told: %s', (check, mutant, scenario) => {
     const { status, output } = explore('--mutant', mutant, '--scenario', scenario);
 

@@ -27,13 +27,20 @@ export const livenessMutants: readonly Mutant[] = [
     name: 'the tie-breaker is believed at once',
     rule: '4.8: who finds the tie-breaker taken asks all nodes the next time',
     patches: [
-      core('acquisition', 'const isSplit = wasDecided ||', 'const isSplit = !wasDecided &&'),
+      core(
+        'acquisition',
+        '(decidedBy(result) ?? tieBreakerOf(result)) !== null',
+        'decidedBy(result) === null && tieBreakerOf(result) !== null',
+      ),
     ],
   },
+
   {
-    name: 'pauses are cut after they are drawn',
-    rule: '4.8: a retryDelay is drawn from what of it is within nodeTimeout',
+    // Either rule is enough by itself where few contend.
+    name: 'the same node breaks the tie again after pauses alike',
+    rule: '4.8: pauses drawn from what is within nodeTimeout; the next live node breaks the tie',
     patches: [
+      core('acquisition', 'patience === 0 ? decider : -1', '-1'),
       core(
         'acquisition',
         'this.waiter.pause(this.#randomOf({ min, max }));',
