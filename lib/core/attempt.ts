@@ -31,10 +31,10 @@ export function decidedBy({ tieBreaker, verdict }: FailedAttempt): number | null
 }
 
 /**
- * The node that the next attempt asks first, as its tie-breaker: null unless the vote was split, so
- * that perhaps nobody got a quorum. It is the first live node, or the first one after `decider`, a
- * tie-breaker that decided for nobody who is still there.
- * Source: PROTOCOL.md section 10.
+ * The node that the next attempt asks first, as its tie-breaker; null unless the vote was split, so
+ * that perhaps nobody got a quorum. It is the first live node after `decider`, which this call has
+ * found taken as a tie-breaker: its key may have been left by somebody who is gone.
+ * Source: PROTOCOL.md sections 4.8 and 10.
  */
 export function tieBreakerOf({ answers, verdict }: FailedAttempt, decider = -1): number | null {
   if (verdict !== 'taken' || !answers.some((answer) => answer?.vote === 'granted')) return null;
