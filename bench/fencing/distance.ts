@@ -1,5 +1,5 @@
 // Who gets a lock of a hot set: clients near and far, with clocks that are right and wrong.
-import { FORGETTING } from '../../lib/core/fencing.js';
+import { LEAD_DECAY } from '../../lib/core/fencing.js';
 import { pause } from '../measure/pause.js';
 import { connectNodes, forgetAll, QUORUM, type ScriptNode } from './script-node.js';
 import type { Form } from './forms.js';
@@ -143,7 +143,7 @@ class Client {
   }
 
   #roundTook(duration: number): void {
-    this.#lead = Math.max(duration, this.#lead + (duration - this.#lead) * FORGETTING);
+    this.#lead = Math.max(duration, this.#lead + (duration - this.#lead) * LEAD_DECAY);
   }
 
   #forgetAll(): void {

@@ -15,7 +15,7 @@ type StaleAnswer = Extract<AcquireAnswer, { vote: 'stale' }>;
  * If slower, others find their tokens stale; if faster, a client that is far away over an uneven
  * network proposes too low. docs/FENCING-COSTS.md.
  */
-export const FORGETTING = 1 / 8;
+export const LEAD_DECAY = 1 / 8;
 
 /**
  * How many tokens a block has. A proposal with the highest remainder by this is the last of a block
@@ -107,7 +107,7 @@ export class TokenSource {
    */
   roundTook(duration: Milliseconds): void {
     const lead = Math.min(duration * MICROSECONDS, this.#clockSkewMax / 2);
-    this.#lead = Math.max(lead, this.#lead + (lead - this.#lead) * FORGETTING);
+    this.#lead = Math.max(lead, this.#lead + (lead - this.#lead) * LEAD_DECAY);
   }
 
   /** Takes note of a node's clock, so that a client with a wrong wall clock gets locks too. */

@@ -46,10 +46,10 @@ export class Line {
   /** When this process got the lock that it has handed over since. */
   acquiredAt: Milliseconds = 0;
   /**
-   * Whether other processes go first: 'telling' while they are being told, then the timer until
-   * whose end they go first; null when they do not.
+   * Until when other processes go first: 'told' until they have been told of the release, then the
+   * timer until whose end; null when they do not.
    */
-  yields: TimerHandle = null;
+  yieldsUntil: TimerHandle = null;
   /** Since when others have been told without getting the lock; null when they got it. */
   passedOverSince: Milliseconds | null = null;
   /** Whether a release is under way. A call that comes meanwhile follows it as if it had waited. */

@@ -67,11 +67,11 @@ export class WaitingRoom {
 
   /** Whether the waiter may try: no call is ahead of it, and no other process goes first. */
   isTurn(waiter: Waiter): boolean {
-    return waiter.places.every(({ line }) => line.head === waiter && line.yields === null);
+    return waiter.places.every(({ line }) => line.head === waiter && line.yieldsUntil === null);
   }
 
   /** Whether all calls ahead of it already hold locks, so that none of them is passed over. */
-  isNext(waiter: Waiter): boolean {
+  isFirstWaiting(waiter: Waiter): boolean {
     return waiter.places.every((place) => place.line.firstWaiting === place);
   }
 
@@ -155,7 +155,7 @@ export class WaitingRoom {
     for (const { line } of waiter.places) {
       // A head that wants more than was freed tries ahead of others who are told: that counts too.
       const isLeftToOthers = !isHandedOn && this.#isOthersTurn(line);
-      if (isLeftToOthers) line.yields = 'telling';
+      if (isLeftToOthers) line.yieldsUntil = 'told';
       line.handOvers = isLeftToOthers ? 0 : line.handOvers + 1;
     }
     this.#wakeHeads(headed);
@@ -165,7 +165,7 @@ export class WaitingRoom {
   /** A release was answered: `listeners` other processes were told of it, and go first. */
   settle(resources: readonly string[], listeners: number): void {
     if (listeners > 0) this.#yield(resources);
-    this.#endYield(resources, 'telling');
+    this.#endYield(resources, 'told');
   }
 
   /** Makes all who wait give up, each for a reason that names what it waited for. */
@@ -193,16 +193,16 @@ export class WaitingRoom {
     const delay = passedOver.length > 0 ? LONG_YIELD : YIELD;
     const end = (): void => this.#endYield(resources, timer);
     const timer = environment.startTimer(delay, end, false);
-    for (const line of lines) line.yields = timer;
+    for (const line of lines) line.yieldsUntil = timer;
   }
 
-  #endYield(resources: readonly string[], yields: TimerHandle): void {
+  #endYield(resources: readonly string[], event: TimerHandle): void {
     const lines: Line[] = [];
     for (const resource of resources) {
       const line = this.#lines.get(resource);
       if (line === undefined) continue;
-      if (line.yields === yields) line.yields = null;
-      if (yields === 'telling') line.isReleasing = false;
+      if (line.yieldsUntil === event) line.yieldsUntil = null;
+      if (event === 'told') line.isReleasing = false;
       if (line.head !== null) lines.push(line);
       this.#tidy(line);
     }
@@ -239,7 +239,7 @@ export class WaitingRoom {
       line.wakeUps.stop();
       line.wakeUps = null;
     }
-    const isInUse = line.head !== null || line.isReleasing || line.yields !== null;
+    const isInUse = line.head !== null || line.isReleasing || line.yieldsUntil !== null;
     if (!isInUse) this.#lines.delete(line.resource);
   }
 

@@ -173,8 +173,8 @@ describe('a queue', () => {
 
     const [next, last] = [enter('r'), enter('r')];
 
-    expect(waitingRoom.isNext(next)).toBe(true);
-    expect(waitingRoom.isNext(last)).toBe(false);
+    expect(waitingRoom.isFirstWaiting(next)).toBe(true);
+    expect(waitingRoom.isFirstWaiting(last)).toBe(false);
   });
 
   it('is not passed over by a call that heads another queue alone', () => {
@@ -183,7 +183,7 @@ describe('a queue', () => {
 
     const both = enter('r', 's');
 
-    expect(waitingRoom.isNext(both)).toBe(false);
+    expect(waitingRoom.isFirstWaiting(both)).toBe(false);
   });
 });
 

@@ -79,7 +79,7 @@ export const mutantsOfWaiting: readonly Mutant[] = [
   {
     name: 'a queue that goes on giving way',
     rule: '10: others go first, for a while',
-    patches: [core('waiting', 'if (line.yields === yields) line.yields = null;', '')],
+    patches: [core('waiting', 'if (line.yieldsUntil === event) line.yieldsUntil = null;', '')],
   },
   {
     name: 'a lost lock that keeps its place',
