@@ -46,8 +46,8 @@ export class Line {
   /** When this process got the lock that it has handed over since. */
   acquiredAt: Milliseconds = 0;
   /**
-   * Until when other processes go first: 'told' until they have been told of the release, then the
-   * timer until whose end; null when they do not.
+   * What ends the time in which other processes go first: 'told' stands for the answers of the
+   * release that tells them, anything else is a timer. Null when they do not go first.
    */
   yieldsUntil: TimerHandle = null;
   /** Since when others have been told without getting the lock; null when they got it. */
