@@ -18,6 +18,7 @@ const { describeMutants } = await load('mutant-page.js');
 // Without a name: all of them. `--check`: fails where the page was out of date.
 const only = process.argv.slice(2).find((argument) => argument !== '--check');
 const chosen = mutants.filter(({ name }) => only === undefined || name.includes(only));
+if (chosen.length === 0) throw new RangeError(`Expected a part of a mutant's name, got ${only}`);
 const results = new Map();
 const queue = [...chosen];
 await Promise.all(
