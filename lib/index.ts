@@ -1,5 +1,6 @@
 // Every public name of the package's main entry point, and nothing else.
 export { seconds, minutes, type Milliseconds } from './core/units.js';
+export { resource } from './core/resources.js';
 export { Lock } from './core/lock.js';
 export {
   LockExpiredError,

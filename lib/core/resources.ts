@@ -86,6 +86,34 @@ export function checkKeys(resources: readonly string[], keyPrefix: string, origi
   );
 }
 
+/**
+ * Tag of a template that names a resource. It makes the same name as the template without the tag,
+ * but checks each value first: a plain template makes `sku:undefined` of a value that is missing,
+ * and then all calls that lack it lock the same. TypeScript refuses values that may be missing.
+ * @example
+ * ```ts
+ * @Locked((sku: string) => resource`sku:${sku}`)
+ * ```
+ * @throws TypeError for a value that is not a non-empty string, a finite number or a bigint.
+ */
+export function resource(
+  texts: TemplateStringsArray,
+  ...values: readonly (string | number | bigint)[]
+): string {
+  const wrong = values.findIndex((value) => !isNamePart(value));
+  if (wrong < 0) return String.raw({ raw: texts }, ...values);
+  const template = `resource\`${texts.join('${…}')}\``;
+  throw new TypeError(
+    `Expected value ${wrong + 1} of ${template} to be a non-empty string, a finite number or a ` +
+      `bigint, got ${describe(values[wrong])}`,
+  );
+}
+
+function isNamePart(value: unknown): boolean {
+  if (typeof value === 'string') return value !== '';
+  return typeof value === 'bigint' || Number.isFinite(value);
+}
+
 /** A value as an error message shows it: short, and without running the value's own code. */
 export function describe(value: unknown): string {
   if (typeof value === 'string') return JSON.stringify(value);

@@ -62,7 +62,7 @@ export function nameResources(
 ): readonly string[] {
   if (typeof resource === 'function') {
     const names: unknown = Reflect.apply(resource, call.instance, call.args ?? []);
-    return normalizeResources(names, `the result of ${method}'s resource function`);
+    return checkMade(names, `the result of ${method}'s resource function`);
   }
   if (!isContextResource(resource)) return normalizeResources(resource, `${method}'s resource`);
   if (call.context === undefined) {
@@ -72,7 +72,17 @@ export function nameResources(
     );
   }
   const names: unknown = resource[contextResource](call.context);
-  return normalizeResources(names, `the result of ${method}'s fromContext function`);
+  return checkMade(names, `the result of ${method}'s fromContext function`);
+}
+
+// A template makes this of an object, whose id was meant: all calls would lock the same.
+function checkMade(names: unknown, origin: string): readonly string[] {
+  const resources = normalizeResources(names, origin);
+  if (!resources.some((resource) => resource.includes('[object Object]'))) return resources;
+  throw new TypeError(
+    `Expected ${origin} to be made of texts and numbers, got an object in a name; ` +
+      'put its id there, and tag the template: resource`…`',
+  );
 }
 
 function isContextResource(resource: LockedResource): resource is ContextResource {

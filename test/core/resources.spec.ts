@@ -1,6 +1,10 @@
 import { describe, expect, it, jest } from '@jest/globals';
 
-import { describe as describeValue, normalizeResources } from '../../lib/core/resources.js';
+import {
+  describe as describeValue,
+  normalizeResources,
+  resource,
+} from '../../lib/core/resources.js';
 import { setScene } from './scene.js';
 
 describe('the names of resources', () => {
@@ -158,6 +162,37 @@ describe('a bad resource', () => {
 
     expect(await rejection(redlock.inspect(''))).toEqual(
       new TypeError('Expected resource to be a non-empty string, got ""'),
+    );
+  });
+});
+
+describe('a template with the tag `resource`', () => {
+  it('makes the name that it makes without the tag', () => {
+    const [tenant, id, line] = ['a:b', 42, 9_007_199_254_740_993n];
+
+    expect(resource`tenant:${tenant}:order:${id}:\u{1F512}${line}`).toBe(
+      `tenant:${tenant}:order:${id}:\u{1F512}${line}`,
+    );
+    expect(resource`nightly`).toBe('nightly');
+  });
+
+  it.each<[unknown, string]>([
+    [undefined, 'undefined'],
+    [null, 'null'],
+    ['', '""'],
+    [NaN, 'NaN'],
+    [Infinity, 'Infinity'],
+    [true, 'true'],
+    [{ id: 1 }, 'an object'],
+    [['a', 'b'], 'an array'],
+    [() => 1, 'a function'],
+    [Symbol('id'), 'Symbol(id)'],
+  ])('refuses %p, and tells its place', (value, shown) => {
+    expect(() => resource`tenant:${'a'}:order:${value as string}`).toThrow(
+      new TypeError(
+        'Expected value 2 of resource`tenant:${…}:order:${…}` to be a non-empty string, ' +
+          `a finite number or a bigint, got ${shown}`,
+      ),
     );
   });
 });

@@ -488,6 +488,8 @@ describe('a resource function', () => {
     ['an array with a hole', ['a', undefined], 'undefined'],
     ['a number', 7, '7'],
     ['a promise', Promise.resolve('a'), 'an object'],
+    ['a name made of an object', 'order:[object Object]', 'an object in a name'],
+    ['such a name among others', ['a', 'order:[object Object]:pay'], 'an object in a name'],
   ])('that returns %s is an error, and nothing runs', async (_name, names, shown) => {
     let runs = 0;
     @Injectable()

@@ -7,7 +7,7 @@ import { ReadableStream } from 'node:stream/web';
 
 import { describe, expect, it } from '@jest/globals';
 import type { StreamableFile } from '@nestjs/common';
-import { fromContext, Locked, minutes, seconds } from 'nestjs-locked';
+import { fromContext, Locked, minutes, resource, seconds } from 'nestjs-locked';
 import { Observable } from 'rxjs';
 
 class Accepted {
@@ -25,6 +25,9 @@ class Accepted {
 
   @Locked((...ids: string[]) => ids)
   async rest(..._ids: string[]): Promise<void> {}
+
+  @Locked((shelf: string, place: number) => resource`shelf:${shelf}:${place}`)
+  async named(_shelf: string, _place: number): Promise<void> {}
 
   @Locked((id?: string) => id ?? 'none')
   async optional(_id?: string): Promise<void> {}
@@ -190,6 +193,10 @@ function define(): unknown {
     // @ts-expect-error -- a resource is a string
     @Locked((id: number) => id)
     async notAName(_id: number): Promise<void> {}
+
+    // @ts-expect-error -- what may be missing has no place in a name
+    @Locked((order: { id?: string }) => resource`a:${order.id}`)
+    async missing(_order: { id?: string }): Promise<void> {}
 
     // @ts-expect-error -- synchronous
     @Locked('a')

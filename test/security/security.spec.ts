@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Body, Controller, Post } from '@nestjs/common';
 import { Redis } from 'ioredis';
-import { Locked, RedlockModule, RedlockService, type Lock } from 'nestjs-locked';
+import { Locked, RedlockModule, RedlockService, resource, type Lock } from 'nestjs-locked';
 
 import { Log, startPlain, startServer } from '../nest/support/applications.js';
 import { aborted, rejection } from '../nest/support/events.js';
@@ -199,6 +199,27 @@ describe('a resource taken from a request', () => {
     'is never an object, a number or a reserved name: %j runs nothing',
     async (id) => {
       const { url } = await startServer({ controllers: [Orders] });
+
+      const answer = await post(url, id);
+
+      expect(answer.status).toBe(500);
+      expect(ran).toEqual([]);
+    },
+  );
+
+  it.each([[['a', 'b']], [{ a: 1 }], [null], [''], [undefined]])(
+    'is not made of %j by a template: nothing runs',
+    async (id) => {
+      @Controller()
+      class Payments {
+        @Post()
+        @Locked((order: { id: string }) => resource`order:${order.id}`)
+        async pay(@Body() order: { id: string }): Promise<string> {
+          ran.push(order.id);
+          return 'paid';
+        }
+      }
+      const { url } = await startServer({ controllers: [Payments] });
 
       const answer = await post(url, id);
 
