@@ -3,7 +3,7 @@ import { describe } from './resources.js';
 
 /** @throws TypeError */
 export function checkObject(name: string, value: unknown): void {
-  if (typeof value === 'object' && value !== null) return;
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return;
   throw new TypeError(`Expected ${name} to be an object, got ${describeSafely(value)}`);
 }
 

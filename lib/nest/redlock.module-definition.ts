@@ -122,9 +122,15 @@ export function registeredDomains(modules: ModulesContainer): string[] {
 
 const registrationPrefix = 'nestjs-locked.registration:';
 
-/** @throws TypeError, RangeError naming option, rule and value. */
-export function createRegistration(options: RedlockFactoryOptions): Registration {
-  checkObject('options', options);
+/**
+ * `origin` names the options in errors.
+ * @throws TypeError, RangeError naming option, rule and value.
+ */
+export function createRegistration(
+  options: RedlockFactoryOptions,
+  origin = 'options',
+): Registration {
+  checkObject(origin, options);
   const { nodes, interceptor = true, httpStatus, reentrant = false, ...further } = options;
   const { environment = systemEnvironment, ...core } = further;
   if (nodes !== undefined && !Array.isArray(nodes)) {
@@ -186,11 +192,11 @@ export function provideRegistration(
   }
   if (useFactory !== undefined) {
     const create = async (...args: unknown[]): Promise<Registration> =>
-      createRegistration(await useFactory(...args));
+      createRegistration(await useFactory(...args), 'the result of useFactory');
     return [{ provide, inject, useFactory: create }];
   }
   const create = async (factory: RedlockOptionsFactory): Promise<Registration> =>
-    createRegistration(await factory.createRedlockOptions());
+    createRegistration(await factory.createRedlockOptions(), 'the result of createRedlockOptions');
   if (useClass !== undefined) {
     return [useClass, { provide, inject: [useClass], useFactory: create }];
   }

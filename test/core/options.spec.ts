@@ -157,6 +157,7 @@ describe('a bad option of the module', () => {
   it.each<[unknown, Error]>([
     [null, new TypeError('Expected options to be an object, got null')],
     ['redis://', new TypeError('Expected options to be an object, got a string')],
+    [[5_000], new TypeError('Expected options to be an object, got an array')],
     [{ ttlMax: 99 }, integer('ttlMax', 100, 86_400_000, '99')],
     [{ ttlMax: 86_400_001 }, integer('ttlMax', 100, 86_400_000, '86400001')],
     [

@@ -325,8 +325,9 @@ describe('RedlockModule given bad input', () => {
   it.each([
     ['an empty node list', { nodes: [] }, /got an empty array/],
     ['ttl 99', { ttl: 99 }, /ttl .*got 99/],
-    ['nothing', undefined, /options to be an object, got undefined/],
-    ['a URL alone', 'redis://u:secret@a', /options to be an object, got a string/],
+    ['nothing', undefined, /the result of useFactory to be an object, got undefined/],
+    ['a URL alone', 'redis://u:secret@a', /useFactory to be an object, got a string/],
+    ['URLs alone', ['redis://u:secret@a'], /useFactory to be an object, got an array/],
     ['nodes that are a URL', { nodes: 'redis://u:secret@a' }, /nodes to be an array, got a string/],
     // The compiler checks what a factory returns for what is missing, not for what is too much.
     ['an option that is none', { nodes: threeNodes(), ttlmax: 60_000 }, /options .*got "ttlmax"/],
