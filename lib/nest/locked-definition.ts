@@ -143,7 +143,8 @@ export function checkMethods(instance: object, domain: string, service: unknown)
 
 type Definitions = ReadonlyMap<string | symbol, LockedDefinition>;
 
-function methodsOf(target: object): Definitions {
+/** The `@Locked` methods of a class, by the prototype or an instance, with those it inherits. */
+export function methodsOf(target: object): Definitions {
   return (Reflect.getMetadata(methodsKey, target) as Definitions | undefined) ?? new Map();
 }
 

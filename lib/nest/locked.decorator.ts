@@ -10,6 +10,7 @@ import {
 } from './locked-definition.js';
 import { lockMethod, type Method, type ResultKind } from './locked-method.js';
 import { getRedlockToken } from './redlock.tokens.js';
+import { warnOfRepeatedRuns } from './scheduled-methods.js';
 import type { LockedResource } from './locked-resource.js';
 import type { Milliseconds } from '../core/units.js';
 
@@ -216,8 +217,8 @@ function copyIdentity(method: Method, wrapper: Method): void {
 
 /**
  * Makes Nest inject the service into every instance of the class, and refuse to start without it or
- * with options that its module does not allow. The accessor keeps Nest's assignment from adding an
- * enumerable property.
+ * with options that its module does not allow. An accessor, so that the instance is looked at when
+ * it is made, and Nest's assignment adds no enumerable property.
  */
 function injectService(target: object, domain: string): void {
   const token = getRedlockToken(domain);
@@ -227,6 +228,7 @@ function injectService(target: object, domain: string): void {
     configurable: true,
     set(this: object, service: unknown) {
       checkMethods(this, domain, service);
+      warnOfRepeatedRuns(this);
       Object.defineProperty(this, token, { value: service, configurable: true, writable: true });
     },
   });

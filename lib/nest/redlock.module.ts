@@ -23,9 +23,10 @@ import {
   type RedlockModuleOptions,
   type Registration,
 } from './redlock.module-definition.js';
+import { redlockLogger } from './redlock.logger.js';
 import { RedlockService } from './redlock.service.js';
 import { defaultDomain, getRedlockToken, runtimeToken } from './redlock.tokens.js';
-import { createObserver, redlockLogger } from './telemetry.js';
+import { createObserver } from './telemetry.js';
 import type { Environment, TimerHandle } from '../core/environment.js';
 import type { Milliseconds } from '../core/units.js';
 

@@ -3,13 +3,12 @@
 // it is what locks are for.
 import { channel, type Channel } from 'node:diagnostics_channel';
 
-import { Logger } from '@nestjs/common';
-
 import { inContextOfNow, inMicrotask, type Environment } from '../core/environment.js';
 import { describeVotes, NoQuorumError, type LossReason } from '../core/errors.js';
 import type { NodeStatus } from '../core/lock-node.js';
 import type { RedlockObserver, RoundOperation } from '../core/observer.js';
 import type { Milliseconds } from '../core/units.js';
+import { redlockLogger } from './redlock.logger.js';
 import { defaultDomain } from './redlock.tokens.js';
 
 /** Published on `nestjs-locked:acquire` for each call for a lock, whether or not it got one. */
@@ -99,9 +98,6 @@ const channels: Readonly<Record<keyof ChannelMessages, Channel>> = {
   round: channel('nestjs-locked:round'),
   node: channel('nestjs-locked:node'),
 };
-
-/** The logger of the Nest layer. */
-export const redlockLogger = new Logger('Redlock');
 
 /** An observer that logs and publishes for the lock domain `redlock`. */
 export function createObserver(redlock: string, environment: Environment): RedlockObserver {
