@@ -256,7 +256,10 @@ export function resolveAcquire(
  * @throws TypeError, RangeError naming the rule and the value.
  */
 export function checkTtl(ttl: unknown, ttlMax: Milliseconds): Milliseconds {
-  return checkInteger('ttl', ttl, TTL_MIN, ttlMax, ' (ttlMax)');
+  // Other libraries want a ttl as long as the work.
+  const isLong = typeof ttl === 'number' && ttl > ttlMax;
+  const note = isLong ? ' (ttlMax; the watchdog extends it for longer work)' : ' (ttlMax)';
+  return checkInteger('ttl', ttl, TTL_MIN, ttlMax, note);
 }
 
 /**

@@ -485,7 +485,10 @@ describe('a bad ttl for an extension', () => {
     [99, new RangeError('Expected ttl to be an integer from 100 to 30000 (ttlMax) ms, got 99')],
     [
       30_001,
-      new RangeError('Expected ttl to be an integer from 100 to 30000 (ttlMax) ms, got 30001'),
+      new RangeError(
+        'Expected ttl to be an integer from 100 to 30000 ' +
+          '(ttlMax; the watchdog extends it for longer work) ms, got 30001',
+      ),
     ],
     ['1s', new TypeError('Expected ttl to be a number of ms, got "1s"')],
   ])('%p is refused at once, and the lock stays as it was', async (bad, expected) => {

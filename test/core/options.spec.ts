@@ -162,7 +162,10 @@ describe('a bad option of the module', () => {
     [{ ttlMax: 86_400_001 }, integer('ttlMax', 100, 86_400_000, '86400001')],
     [
       { ttl: 30_001 },
-      new RangeError('Expected ttl to be an integer from 100 to 30000 (ttlMax) ms, got 30001'),
+      new RangeError(
+        'Expected ttl to be an integer from 100 to 30000 ' +
+          '(ttlMax; the watchdog extends it for longer work) ms, got 30001',
+      ),
     ],
     [{ ttl: '10s' }, new TypeError('Expected ttl to be a number of ms, got "10s"')],
     [{ ttlmax: 60_000 }, new TypeError('Expected only options of RedlockOptions, got "ttlmax"')],
@@ -249,7 +252,10 @@ describe('a bad ttl', () => {
     [NaN, new RangeError('Expected ttl to be an integer from 100 to 30000 (ttlMax) ms, got NaN')],
     [
       30_001,
-      new RangeError('Expected ttl to be an integer from 100 to 30000 (ttlMax) ms, got 30001'),
+      new RangeError(
+        'Expected ttl to be an integer from 100 to 30000 ' +
+          '(ttlMax; the watchdog extends it for longer work) ms, got 30001',
+      ),
     ],
     [null, new TypeError('Expected ttl to be a number of ms, got null')],
     [{}, new TypeError('Expected ttl to be a number of ms, got an object')],

@@ -844,7 +844,7 @@ describe('@Locked on what cannot be locked', () => {
   });
 
   it.each<[string, LockedOptions, RegExp]>([
-    ['a ttl above ttlMax', { ttl: 60_000 }, /ttl .*30000 \(ttlMax\).*got 60000, .*Nightly\.run/],
+    ['a ttl above ttlMax', { ttl: 60_000 }, /ttl .*30000 \(ttlMax.*got 60000, .*Nightly\.run/],
     ['holdAtLeast above maxHold', { holdAtLeast: 3_600_001 }, /holdAtLeast .*Nightly\.run/],
     [
       'a retryDelay that ends below its min',
