@@ -67,7 +67,7 @@ describe('GET /metrics', () => {
   it('exposes every metric and every label of the dashboard', async () => {
     const node = new MemoryNode();
     const { redlock, url } = await startApp([node]);
-    const lost = redlock.using('sku:apple', { ttl: 100, watchdog: false }, async (lock) => {
+    const lost = redlock.using('sku:apple', { ttl: 1_000, watchdog: false }, async (lock) => {
       await lock.extend();
       await new Promise((resolve) => lock.signal.addEventListener('abort', resolve));
     });

@@ -71,7 +71,7 @@ import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
 import { Log, startPlainServer, startServer, threeNodes } from './support/applications.js';
-import { faultyNodes } from './support/faulty-nodes.js';
+import { faultyNodes, loseLock } from './support/faulty-nodes.js';
 import { Gate, queryOf, rejection, turn } from './support/events.js';
 import { startGateways } from './support/gateway-service.js';
 import { startTcpService } from './support/tcp-service.js';
@@ -1758,11 +1758,9 @@ describe('a @Locked endpoint whose lock is lost', () => {
     @Controller()
     class Losing {
       @Get()
-      @Locked('lost', 200)
+      @Locked('lost')
       async run(): Promise<string> {
-        for (const node of nodes) node.lose();
-        const lock = currentLock();
-        await new Promise((resolve) => lock?.signal.addEventListener('abort', resolve));
+        await loseLock(nodes, currentLock());
         return 'too late';
       }
     }

@@ -14,8 +14,8 @@ import {
 
 import { untilCollected } from '../support/collect-garbage.js';
 import { startModule } from './support/applications.js';
-import { faultyNodes } from './support/faulty-nodes.js';
-import { aborted, Gate, queryOf, rejection } from './support/events.js';
+import { faultyNodes, loseLock } from './support/faulty-nodes.js';
+import { Gate, queryOf, rejection } from './support/events.js';
 
 async function startService(options: RedlockModuleOptions = {}): Promise<RedlockService> {
   return (await startModule({}, options)).get(RedlockService);
@@ -304,13 +304,12 @@ describe('a nested acquisition of what the same context holds', () => {
 
   it('does not join a lock that was lost', async () => {
     const nodes = faultyNodes();
-    const module = await startModule({}, { ttl: 200, reentrant: true }, nodes);
+    const module = await startModule({}, { reentrant: true }, nodes);
     const redlock = module.get(RedlockService);
 
     const outcome = await rejection(
       redlock.using('a', async (outer) => {
-        for (const node of nodes) node.lose();
-        await aborted(outer.signal);
+        await loseLock(nodes, outer);
         const inner = await rejection(redlock.using('a', { wait: 0 }, () => 'ran'));
         // Its own keys are still there: the call acquires for itself, and is refused.
         expect(inner).toBeInstanceOf(LockTakenError);

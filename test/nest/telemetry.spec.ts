@@ -19,8 +19,8 @@ import { createObserver } from '../../lib/nest/telemetry.js';
 import { afterTest } from '../support/after-test.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
 import { Log, quick, startPlain, threeNodes } from './support/applications.js';
-import { faultyNodes } from './support/faulty-nodes.js';
-import { aborted, rejection } from './support/events.js';
+import { faultyNodes, loseLock } from './support/faulty-nodes.js';
+import { rejection } from './support/events.js';
 
 function listen<T = unknown>(name: string): T[] {
   const messages: T[] = [];
@@ -57,7 +57,7 @@ describe('the diagnostics channels', () => {
     const imports = [RedlockModule.forRoot(threeNodes(), quick)];
     const redlock = (await startPlain({ imports })).get(RedlockService);
 
-    const lock = await redlock.acquire('a', 200);
+    const lock = await redlock.acquire('a', 5_000);
     await lock.extend(10_000);
     const { ownerId, resources } = lock;
     await lock.release();
@@ -72,7 +72,7 @@ describe('the diagnostics channels', () => {
     const imports = [RedlockModule.forRoot(threeNodes(), quick)];
     const redlock = (await startPlain({ imports })).get(RedlockService);
 
-    const lock = await redlock.acquire('a', 200);
+    const lock = await redlock.acquire('a', 5_000);
     await redlock.tryAcquire('a');
     await lock.extend(10_000);
     await lock.release();
@@ -90,16 +90,11 @@ describe('the diagnostics channels', () => {
     const losses = listen('lost');
     const log = new Log();
     const nodes = faultyNodes();
-    const imports = [RedlockModule.forRoot(nodes, { name: 'billing', ttl: 200 })];
+    const imports = [RedlockModule.forRoot(nodes, { name: 'billing' })];
     const module = await startPlain({ imports }, log);
     const redlock = module.get<RedlockService>(getRedlockToken('billing'));
 
-    await rejection(
-      redlock.using('a', async ({ signal }) => {
-        for (const node of nodes) node.lose();
-        await aborted(signal);
-      }),
-    );
+    await rejection(redlock.using('a', (lock) => loseLock(nodes, lock)));
 
     expect(losses).toEqual([
       {
@@ -206,8 +201,7 @@ describe('the log', () => {
     const lock = await module.get(RedlockService).acquire('a');
     lock.signal.addEventListener('abort', () => order.push('holder'));
 
-    for (const node of nodes) node.lose();
-    await rejection(lock.extend());
+    await loseLock(nodes, lock);
 
     expect(order).toEqual(['holder', 'log']);
   });

@@ -41,7 +41,7 @@ import type { FaultyNode } from 'nestjs-locked/testing';
 import { afterTest } from '../support/after-test.js';
 import { startRedisServers } from '../support/redis-servers.js';
 import { Log, quick, startPlain, threeNodes } from '../nest/support/applications.js';
-import { faultyNodes } from '../nest/support/faulty-nodes.js';
+import { faultyNodes, loseLock } from '../nest/support/faulty-nodes.js';
 import { aborted, Gate, rejection, thrown, turn } from '../nest/support/events.js';
 
 /** An SDK in memory, and an application that tells it of its locks. */
@@ -85,17 +85,15 @@ async function startTelemetry(
   };
 }
 
-/** Extends a lock, and holds it until its loss is known: all nodes forget it. */
-async function loseLock(
+/** Extends a lock once, and holds it until its loss is known. */
+async function extendAndLose(
   redlock: RedlockService,
   nodes: readonly FaultyNode[],
   resource: string,
 ): Promise<void> {
-  // The watchdog looks after a third of the ttl; the rest of it is for a busy machine.
-  const work = redlock.using(resource, { ttl: 600 }, async (lock) => {
+  const work = redlock.using(resource, async (lock) => {
     await lock.extend();
-    for (const node of nodes) node.lose();
-    await aborted(lock.signal);
+    await loseLock(nodes, lock);
   });
   expect(await rejection(work)).toMatchObject({ code: 'LOCK_LOST' });
 }
@@ -206,7 +204,7 @@ describe('metrics', () => {
     const nodes = faultyNodes();
     const { redlock, points } = await startTelemetry({}, nodes);
 
-    await loseLock(redlock, nodes, 'a');
+    await extendAndLose(redlock, nodes, 'a');
 
     const reason = { ...domain, 'nestjs_locked.loss.reason': 'revoked' };
     expect(values(await points('nestjs_locked.losses'))).toContainEqual({ ...reason, value: 1 });
@@ -223,7 +221,7 @@ describe('metrics', () => {
     await redlock.using('sku:apple', () => 1);
     await redlock.using('sku:pear', () => 1);
     const before = await points('nestjs_locked.losses');
-    await loseLock(redlock, nodes, 'sku:apple');
+    await extendAndLose(redlock, nodes, 'sku:apple');
     const after = await points('nestjs_locked.losses');
 
     const sku = { ...domain, 'nestjs_locked.resource.class': 'sku' };
@@ -362,7 +360,7 @@ describe('metrics', () => {
       await lock.extend();
       return lock;
     });
-    await loseLock(redlock, nodes, 'secret:4712');
+    await extendAndLose(redlock, nodes, 'secret:4712');
 
     const told = JSON.stringify(await metrics());
     expect(told).toContain('nestjs_locked.losses');
@@ -514,7 +512,7 @@ describe('spans', () => {
     const nodes = faultyNodes();
     const { redlock, spans } = await startTelemetry({}, nodes);
 
-    await loseLock(redlock, nodes, 'secret');
+    await extendAndLose(redlock, nodes, 'secret');
     for (const node of nodes) node.refuse();
     await rejection(redlock.acquire('secret', 10_000, { wait: 0 }));
 
@@ -533,7 +531,7 @@ describe('the guide', () => {
   it('lists every metric with its unit, and no other', async () => {
     const nodes = faultyNodes();
     const { redlock, metrics } = await startTelemetry({}, nodes);
-    await loseLock(redlock, nodes, 'a');
+    await extendAndLose(redlock, nodes, 'a');
 
     const guide = readFileSync(
       join(import.meta.dirname, '../../docs/HEALTH-AND-METRICS.md'),

@@ -6,8 +6,8 @@ import { currentLock, LockLostError } from 'nestjs-locked';
 import { startRedisServer, type RedisServer } from '../../support/redis-servers.js';
 import { afterTest } from '../../support/after-test.js';
 import { Log } from '../support/applications.js';
-import { aborted, Gate, rejection, turn } from '../support/events.js';
-import { faultyNodes } from '../support/faulty-nodes.js';
+import { Gate, rejection, turn } from '../support/events.js';
+import { faultyNodes, loseLock } from '../support/faulty-nodes.js';
 import {
   ARRIVAL_LIMIT,
   Desk,
@@ -43,15 +43,13 @@ const contexts: readonly Context[] = [
 ];
 
 const impatient: Operation = { name: 'impatient', options: { wait: 0 }, order: [] };
-/** The watchdog looks after a third of the ttl. */
-const shortLived: Operation = { name: 'shortLived', options: { ttl: 300 }, order: [] };
 const open: Operation = { name: 'open', options: {}, order: [], isOpen: true };
 
 describe.each(contexts)('in $name', (context) => {
   const orders = everyOrder(context);
   const desk = new Desk();
   const nodes = faultyNodes();
-  const handlers = [...orders, impatient, shortLived, open].map((operation) =>
+  const handlers = [...orders, impatient, open].map((operation) =>
     handlerOf(context, operation, desk),
   );
   let redis: RedisServer;
@@ -146,14 +144,13 @@ describe.each(contexts)('in $name', (context) => {
   it('a lost lock aborts the handler, and is told in its own form', async () => {
     const reasons: unknown[] = [];
     openDesk(async () => {
-      for (const node of nodes) node.lose();
       const signal = currentLock()?.signal;
-      if (signal !== undefined) await aborted(signal);
-      reasons.push(signal?.reason);
+      signal?.addEventListener('abort', () => reasons.push(signal.reason));
+      await loseLock(nodes, currentLock());
       return 'done';
     });
 
-    const told = await rejection(replica(0).call(shortLived.name, 'admin'));
+    const told = await rejection(replica(0).call(impatient.name, 'admin'));
 
     expect(reasons).toEqual([expect.any(LockLostError)]);
     expect(told).toMatchObject(context.told.lost);
