@@ -25,6 +25,11 @@ export type LockedBody<T> = (lock: Lock) => T | Promise<T>;
 /** The state of a `Redlock` and its nodes. */
 export interface RedlockStatus {
   readonly isClosed: boolean;
+  /**
+   * How the `ownerId` of every lock begins that this process holds in this lock domain, with the
+   * colon. Tells which process {@link ResourceState} names as the owner.
+   */
+  readonly ownerPrefix: string;
   /** How many nodes make a majority. */
   readonly quorum: number;
   readonly nodes: readonly NodeStatus[];
@@ -49,6 +54,7 @@ export class Redlock {
   readonly options: ResolvedOptions;
   readonly #context: AcquisitionContext;
   readonly #custody: Custody;
+  readonly #ownerPrefix: string;
 
   /** @throws TypeError, RangeError for wrong options, no nodes, or the same node twice. */
   constructor(nodes: readonly LockNode[], options: RedlockOptions = {}, ports: RedlockPorts = {}) {
@@ -59,8 +65,9 @@ export class Redlock {
       throw new RangeError('Expected nodes to be distinct, got the same node twice');
     }
     const environment = ports.environment ?? systemEnvironment;
-    const processId = environment.randomId();
+    const ownerPrefix = `${environment.randomId()}:`;
     let owners = 0;
+    this.#ownerPrefix = ownerPrefix;
     this.options = resolveOptions(options, nodes.length);
     const ensemble = {
       nodes: [...nodes],
@@ -73,7 +80,7 @@ export class Redlock {
       ...ensemble,
       tokens: new TokenSource(ensemble),
       waitingRoom: new WaitingRoom(ensemble),
-      nextOwnerId: () => `${processId}:${(owners += 1).toString(36)}`,
+      nextOwnerId: () => ownerPrefix + (owners += 1).toString(36),
     };
     this.#custody = new Custody(this.#context);
   }
@@ -164,6 +171,7 @@ export class Redlock {
   status(): RedlockStatus {
     return {
       isClosed: this.#custody.isClosed,
+      ownerPrefix: this.#ownerPrefix,
       quorum: this.#context.quorum,
       nodes: this.#context.nodes.map((node) => node.status()),
       held: this.#custody.heldCount,

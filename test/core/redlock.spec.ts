@@ -60,6 +60,21 @@ describe('a Redlock', () => {
     await until(waiting);
   });
 
+  it('tells how the owners of its locks begin, and of no other process', async () => {
+    const { redlock, otherProcess, owners, until } = setScene();
+    const other = otherProcess();
+
+    const locks = [await until(redlock.acquire('r', ttl)), await until(redlock.acquire('s', ttl))];
+    const [owner = ''] = (await owners('r')).map(String);
+
+    const { ownerPrefix } = redlock.status();
+    expect(locks.every(({ ownerId }) => ownerId.startsWith(ownerPrefix))).toBe(true);
+    expect(owner).toMatch(/^[0-9a-f]{32}:1$/);
+    expect(owner.startsWith(ownerPrefix)).toBe(true);
+    expect(owner.startsWith(other.status().ownerPrefix)).toBe(false);
+    for (const lock of locks) await until(lock.release());
+  });
+
   it('gives every attempt of every process an owner of its own', async () => {
     const { redlock, otherProcess, until } = setScene();
     const owners = new Set<string>();

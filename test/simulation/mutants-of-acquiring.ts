@@ -87,7 +87,7 @@ export const mutantsOfAcquiring: readonly Mutant[] = [
     name: 'one ownerId for all attempts',
     rule: '4.3: a fresh ownerId',
     patches: [
-      core('redlock', '`${processId}:${(owners += 1).toString(36)}`', '`${processId}:${owners}`'),
+      core('redlock', 'ownerPrefix + (owners += 1).toString(36)', 'ownerPrefix + String(owners)'),
     ],
   },
   {
