@@ -122,7 +122,7 @@ export class Attempt {
     } else if (this.#failure !== null) {
       if (mayHoldKeys(answer)) this.#undoAt(index);
     } else {
-      this.#ballot.count(answer);
+      this.#ballot.count(answer, this.#answers);
       if (this.#tieBreaker === null) this.#decide();
       else if (answer.vote === 'taken') this.#fail('taken');
       else this.#askOthers(this.#tieBreaker);
@@ -153,11 +153,11 @@ export class Attempt {
   // No token suits both a node whose clock is far ahead and a quorum of the others. Its `stale`
   // hides that the others were split: trying again at once would get in other contenders' way.
   #judgeStale(): Verdict {
-    const { granted, taken, stale, quarantined, failed, misconfigured } = this.#ballot;
+    const { granted, taken, takenByOne, stale, quarantined, failed, misconfigured } = this.#ballot;
     const isHopeless = (answer: AcquireAnswer | null): boolean =>
       answer?.vote === 'stale' && this.#tokens.isOutOfReach(answer.low);
     const hopeless = this.#answers.filter(isHopeless).length;
-    const ballot = { granted, taken, quarantined, misconfigured };
+    const ballot = { granted, taken, takenByOne, quarantined, misconfigured };
     const counted = { ...ballot, stale: stale - hopeless, failed: failed + hopeless };
     const truth = judge(counted, this.#answers.length);
     return truth === 'taken' || truth === 'open' ? truth : 'stale';
@@ -210,13 +210,19 @@ export class Attempt {
 class BallotBox implements Ballot {
   granted = 0;
   taken = 0;
+  takenByOne = 0;
   stale = 0;
   quarantined = 0;
   failed = 0;
   misconfigured = 0;
 
-  count(answer: AcquireAnswer): void {
+  /** `answers`: those of the round so far, with this one. */
+  count(answer: AcquireAnswer, answers: readonly (AcquireAnswer | null)[]): void {
     this[answer.vote] += 1;
     if (answer.vote === 'failed' && answer.isMisconfiguration) this.misconfigured += 1;
+    if (answer.vote !== 'taken') return;
+    const isSame = (other: AcquireAnswer | null): boolean =>
+      other?.vote === 'taken' && other.ownerId === answer.ownerId;
+    this.takenByOne = Math.max(this.takenByOne, answers.filter(isSame).length);
   }
 }

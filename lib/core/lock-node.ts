@@ -45,8 +45,9 @@ export interface OwnerRequest {
 /**
  * What one node says to one request for a lock.
  * - `granted`: stored, and the vote counts.
- * - `taken`: another owner holds one of the resources, for `remaining` ms of its ttl (-1: unknown).
- *   `nth` is its place among the resources, from 0. Those after it were not looked at.
+ * - `taken`: another owner, `ownerId`, holds one of the resources, for `remaining` ms of its ttl
+ *   (-1: unknown). `nth` is its place among the resources, from 0. Those after it were not looked
+ *   at.
  * - `stale`: the token, or the lowest of its block, is not above `low`, the highest that may ever
  *   have been accepted (`isAhead`: it is not within the node's clock window).
  * - `quarantined`: stored, but the node restarted too recently for its vote to count.
@@ -56,7 +57,12 @@ export interface OwnerRequest {
  */
 export type AcquireAnswer =
   | { readonly vote: 'granted'; readonly nodeTime: Microseconds }
-  | { readonly vote: 'taken'; readonly remaining: Milliseconds; readonly nth: number }
+  | {
+      readonly vote: 'taken';
+      readonly remaining: Milliseconds;
+      readonly nth: number;
+      readonly ownerId: string;
+    }
   | {
       readonly vote: 'stale';
       readonly isAhead: boolean;

@@ -8,6 +8,8 @@ const GUARD: Milliseconds = 2;
 export interface Ballot {
   readonly granted: number;
   readonly taken: number;
+  /** The most of `taken` that name the same owner. */
+  readonly takenByOne: number;
   readonly stale: number;
   readonly quarantined: number;
   readonly failed: number;
@@ -72,7 +74,7 @@ function nthLargest(values: readonly number[], n: number): number {
 
 /**
  * Judges a round: decided as soon as a quorum granted it, or none can any more. In the latter case
- * fewer than a quorum of `taken` are no verdict while other nodes may still answer: only then is it
+ * it is open, while other nodes may still answer, until a quorum names one owner: only then is it
  * known whether the vote was split or too few could vote.
  */
 export function judge(ballot: Ballot, nodeCount: number): Verdict {
@@ -85,6 +87,6 @@ export function judge(ballot: Ballot, nodeCount: number): Verdict {
   if (nodeCount - ballot.misconfigured < quorum) return 'misconfigured';
   if (nodeCount - ballot.failed - ballot.quarantined < quorum) return 'noQuorum';
   if (ballot.granted + ballot.stale + outstanding >= quorum) return 'stale';
-  if (ballot.taken < quorum && outstanding > 0) return 'open';
+  if (ballot.takenByOne < quorum && outstanding > 0) return 'open';
   return 'taken';
 }

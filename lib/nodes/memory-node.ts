@@ -110,7 +110,8 @@ export class MemoryNode implements LockNode {
     const taken = keys[nth];
     if (taken !== undefined) {
       const remaining = Math.ceil(this.#owners.remaining(taken, now) / 1_000);
-      return { vote: 'taken', remaining, nth };
+      const owner = this.#owners.get(taken, now) ?? '';
+      return { vote: 'taken', remaining, nth, ownerId: owner };
     }
     if (keys.every(isHolder)) return { vote: 'granted', nodeTime: now };
     if (world.fencing) {

@@ -18,7 +18,7 @@ if #KEYS == ${lock}${isCounted(world)} then
   local holder = redis.call('GET', key)
   if not holder then ${grant(world)}
   elseif holder ~= owner then
-    return {${STAMPED_TIME}, 'taken', redis.call('PTTL', key)}
+    return {${STAMPED_TIME}, 'taken', redis.call('PTTL', key), 0, holder}
   end
 end
 `;

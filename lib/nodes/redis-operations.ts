@@ -19,7 +19,7 @@ local function acquire(first, count, owner, token, ttl)
     if holder == owner then
       owned = owned + 1
     elseif holder then
-      return 'taken', redis.call('PTTL', KEYS[i]), i - first
+      return 'taken', redis.call('PTTL', KEYS[i]), i - first, holder
     end
   end
   if owned == count then return 'granted' end

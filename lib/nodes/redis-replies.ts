@@ -36,8 +36,8 @@ export function readCertified(reply: unknown): Certified | null {
 /** Reads what `acquire` answered. */
 export function readAcquired(reply: unknown): AcquireAnswer {
   if (isFigure(reply)) return { vote: 'granted', nodeTime: timeOf(reply) };
-  const [time, vote, figure, nth] = parts(reply);
-  if (vote === 'taken') return { vote, remaining: figure, nth };
+  const [time, vote, figure, nth, ownerId] = parts(reply);
+  if (vote === 'taken') return { vote, remaining: figure, nth, ownerId };
   if (vote === 'quarantined') return { vote, remaining: figure };
   if (vote === 'stale' || vote === 'ahead') {
     return { vote: 'stale', isAhead: vote === 'ahead', low: figure, nodeTime: timeOf(time) };
@@ -90,12 +90,12 @@ function isFigure(reply: unknown): reply is number {
 
 // What is not a figure is not a vote: a NaN among the tokens would make all later tokens NaN. The
 // first part has been taken from a stamp, so it is a figure.
-function parts(reply: unknown): readonly [number, string, number, number] {
-  if (!Array.isArray(reply)) return [0, '', 0, 0];
-  const [time, vote, ...figures] = reply as unknown[];
-  if (!figures.every((figure) => Number.isSafeInteger(figure))) return [0, '', 0, 0];
-  const [figure = 0, nth = 0] = figures as number[];
-  return [time as number, String(vote), figure, nth];
+function parts(reply: unknown): readonly [number, string, number, number, string] {
+  if (!Array.isArray(reply)) return [0, '', 0, 0, ''];
+  const [time, vote, figure = 0, nth = 0, holder = ''] = reply as unknown[];
+  const isOdd = !Number.isSafeInteger(figure) || !Number.isSafeInteger(nth);
+  if (isOdd || typeof holder !== 'string') return [0, '', 0, 0, ''];
+  return [time as number, String(vote), figure as number, nth as number, holder];
 }
 
 function oddReply(reply: unknown): FailedAnswer {

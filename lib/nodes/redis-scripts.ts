@@ -67,7 +67,7 @@ end
 const certificate = ({ quarantine }: World, isPersistent: boolean): string =>
   quarantine === 0
     ? `
-local function counted(vote, figure, nth) return vote, figure or 0, nth end
+local function counted(vote, figure, nth, holder) return vote, figure or 0, nth, holder end
 `
     : `
 local quarantine, isPersistent, isReplica = ${quarantine * 1_000}, ${isPersistent}
@@ -90,11 +90,11 @@ end
 readClock()
 local uncounted, certificate, replid = readCertificate()
 
-local function counted(vote, figure, nth)
+local function counted(vote, figure, nth, holder)
   if vote == 'granted' and uncounted > 0 then
     return 'quarantined', math.ceil(uncounted / 1000)
   end
-  return vote, figure or 0, nth
+  return vote, figure or 0, nth, holder
 end
 `;
 
@@ -137,7 +137,7 @@ function one(operation: 'acquire' | 'extend' | 'release', world: World): string 
 /** Answers with the node's time; where the vote is not `granted`, also with vote and figures. */
 const ANSWER_ONE = `
 if vote == 'granted' then return ${STAMPED_TIME} end
-return {${STAMPED_TIME}, vote, figure, nth}`;
+return {${STAMPED_TIME}, vote, figure, nth, holder}`;
 
 /**
  * ARGV: the tag; for each run of operations that are alike one JSON list: its name, its ttl (or
@@ -152,11 +152,11 @@ const batch = (world: World): string => `
 local operations = {acquire = acquire, extend = extend, release = release}
 local answers, areAlike = {${STAMPED_TIME}}, true
 
-local function entryOf(vote, figure, nth)
-  vote, figure, nth = counted(vote, figure, nth)
+local function entryOf(vote, figure, nth, holder)
+  vote, figure, nth, holder = counted(vote, figure, nth, holder)
   local isPlain = vote == 'granted' or vote == 'done'
   areAlike = areAlike and isPlain and figure == 0
-  return isPlain and figure or {vote, figure, nth}
+  return isPlain and figure or {vote, figure, nth, holder}
 end
 
 local function errorOf(problem)
@@ -164,8 +164,8 @@ local function errorOf(problem)
   return {'error', type(problem) == 'table' and problem.err or problem}
 end
 
-local function answer(place, isDone, vote, figure, nth)
-  answers[place] = isDone and entryOf(vote, figure, nth) or errorOf(vote)
+local function answer(place, isDone, vote, figure, nth, holder)
+  answers[place] = isDone and entryOf(vote, figure, nth, holder) or errorOf(vote)
 end
 
 ${RUNS}
@@ -194,11 +194,11 @@ export function scriptsOf(world: World, isPersistent: boolean): RedisScripts {
   const readClock = fencing && quarantine === 0 ? 'readClock()' : '';
   return {
     acquire: script(`${vote}${readClock}${acquireAtOnce(world)}${fences}${ACQUIRE}
-local vote, figure, nth = counted(${one('acquire', world)})
+local vote, figure, nth, holder = counted(${one('acquire', world)})
 ${end}${ANSWER_ONE}`),
 
     extend: script(`${vote}${fences}${EXTEND}
-local vote, figure, nth = counted(${one('extend', world)})
+local vote, figure, nth, holder = counted(${one('extend', world)})
 ${end}${ANSWER_ONE}`),
 
     release: script(`${releaseAtOnce(world)}${preamble(world)}${wakeUpsIn(world)}${fences}

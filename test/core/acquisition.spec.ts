@@ -570,9 +570,12 @@ describe('a split vote', () => {
     },
   );
 
-  it('is seen with a node down, too, where what is taken answers before what was granted', async () => {
+  it.each<[string, (node: TestNode) => void]>([
+    ['a node is down', (node) => node.refuse()],
+    ['somebody who is gone has left a key', (node) => node.occupy('job', 60_000)],
+  ])('is seen where %s and taken nodes answer before those that granted', async (_, breakNode) => {
     const { environment, nodes, node, until } = setScene();
-    node(2).refuse();
+    breakNode(node(2));
     const replicas = [0, 1].map((nearest) => {
       const own = nodes.map((each, index) => {
         const way = new FaultyNode({ node: each, environment });
@@ -585,6 +588,18 @@ describe('a split vote', () => {
     const locks = await until(Promise.all(replicas.map((each) => each.tryAcquire('job', ttl))));
 
     expect(locks.filter((lock) => lock !== null)).toHaveLength(1);
+  });
+
+  it('is not looked for where a quorum names one owner: nobody waits for a slow node', async () => {
+    const { environment, redlock, node, otherProcess, until } = setScene();
+    const held = await until(otherProcess().acquire('r', ttl));
+    node(2).delay({ answer: 40 });
+    const asked = environment.now();
+
+    expect(await until(redlock.tryAcquire('r', ttl))).toBeNull();
+
+    expect(environment.now() - asked).toBeLessThan(10);
+    await until(held.release());
   });
 
   it('is not for ever: with no time to wait, 4 attempts tell that the lock is taken', async () => {

@@ -155,8 +155,8 @@ describe('the answer of a node', () => {
   const answers: readonly (readonly [AcquireAnswer | ExtendAnswer, string, boolean])[] = [
     [{ vote: 'granted', nodeTime: 1 }, '', true],
     [{ vote: 'revoked' }, 'the key was missing or is held by another owner', true],
-    [{ vote: 'taken', remaining: 50, nth: 0 }, 'for another 50 ms', false],
-    [{ vote: 'taken', remaining: -1, nth: 0 }, '', false],
+    [{ vote: 'taken', remaining: 50, nth: 0, ownerId: 'o' }, 'for another 50 ms', false],
+    [{ vote: 'taken', remaining: -1, nth: 0, ownerId: 'o' }, '', false],
     [
       { vote: 'stale', isAhead: true, low: 1, nodeTime: 1 },
       'the fencing token is ahead of its clock',

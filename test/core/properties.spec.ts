@@ -241,5 +241,5 @@ describe('validity', () => {
 
 function ballot(counts: Partial<Ballot>): Ballot {
   const none = { granted: 0, taken: 0, stale: 0, quarantined: 0, failed: 0, misconfigured: 0 };
-  return { ...none, ...counts };
+  return { ...none, takenByOne: counts.taken ?? 0, ...counts };
 }

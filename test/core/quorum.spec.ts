@@ -3,11 +3,13 @@ import { describe, expect, it } from '@jest/globals';
 import { judge, leaseUntil, majorityOf, medianOf, validUntilOf } from '../../lib/core/quorum.js';
 import type { Ballot, Verdict } from '../../lib/core/quorum.js';
 
-type Kind = 'granted' | 'taken' | 'stale' | 'quarantined' | 'failed' | 'misconfigured';
+type Kind =
+  'granted' | 'taken' | 'taken by another' | 'stale' | 'quarantined' | 'failed' | 'misconfigured';
 
 const kinds: readonly Kind[] = [
   'granted',
   'taken',
+  'taken by another',
   'stale',
   'quarantined',
   'failed',
@@ -19,7 +21,8 @@ function ballotOf(votes: readonly Kind[]): Ballot {
   const count = (kind: Kind): number => votes.filter((vote) => vote === kind).length;
   return {
     granted: count('granted'),
-    taken: count('taken'),
+    taken: count('taken') + count('taken by another'),
+    takenByOne: Math.max(count('taken'), count('taken by another')),
     stale: count('stale'),
     quarantined: count('quarantined'),
     failed: count('failed') + count('misconfigured'),
@@ -57,7 +60,7 @@ function expectedVerdict(votes: readonly Kind[], nodeCount: number): Verdict {
   if (!isMajority(nodeCount - tally.misconfigured)) return 'misconfigured';
   if (!isMajority(tally.granted + tally.stale + tally.taken + silent)) return 'noQuorum';
   if (isMajority(tally.granted + tally.stale + silent)) return 'stale';
-  return isMajority(tally.taken) || silent === 0 ? 'taken' : 'open';
+  return isMajority(tally.takenByOne) || silent === 0 ? 'taken' : 'open';
 }
 
 /** The verdict that stands when the votes arrive one by one, and how many were needed. */
@@ -167,6 +170,9 @@ describe('the verdict', () => {
     [['failed', 'taken', 'failed'], 3, 'noQuorum'],
     [['taken'], 2, 'open'],
     [['taken', 'taken'], 2, 'taken'],
+    [['taken', 'taken'], 3, 'taken'],
+    [['taken', 'taken by another'], 3, 'open'],
+    [['taken', 'taken by another', 'granted'], 3, 'taken'],
     [['failed', 'failed'], 3, 'noQuorum'],
     [['quarantined', 'quarantined'], 3, 'noQuorum'],
     [['quarantined', 'failed', 'taken'], 3, 'noQuorum'],

@@ -17,7 +17,9 @@ const failed: AcquireAnswer = {
 };
 const granted: AcquireAnswer = { vote: 'granted', nodeTime: 1 };
 const quarantined = (remaining: number): AcquireAnswer => ({ vote: 'quarantined', remaining });
-const taken = (remaining: number, nth = 0): AcquireAnswer => ({ vote: 'taken', remaining, nth });
+const taken = (remaining: number, nth = 0): AcquireAnswer => {
+  return { vote: 'taken', remaining, nth, ownerId: 'o' };
+};
 
 function refusal(
   verdict: FailedVerdict,

@@ -1,7 +1,7 @@
 // What core relies on, of every kind of node. Source: PROTOCOL.md sections 4, 5, 7 and 8.
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { TOKENS_PER_BLOCK } from '../../lib/core/fencing.js';
-import type { LockNode, OwnerRequest } from '../../lib/core/lock-node.js';
+import type { AcquireAnswer, LockNode, OwnerRequest } from '../../lib/core/lock-node.js';
 import {
   acquire,
   extend,
@@ -95,12 +95,14 @@ function acquiring(node: () => LockNode, requestFor: RequestFor): void {
     expect(answer).toEqual({ vote: 'granted', nodeTime: expect.any(Number) });
   });
 
-  it('says how long another owner has the resource', async () => {
-    await acquire(node(), requestFor({ ttl: 5_000 }));
+  it('says who has the resource, and for how long', async () => {
+    const held = requestFor({ ttl: 5_000 });
+    await acquire(node(), held);
 
     const answer = await acquire(node(), requestFor());
 
-    expect(answer).toEqual({ vote: 'taken', remaining: expect.any(Number), nth: 0 });
+    const { ownerId } = held;
+    expect(answer).toEqual({ vote: 'taken', remaining: expect.any(Number), nth: 0, ownerId });
     const remaining = answer.vote === 'taken' ? answer.remaining : 0;
     expect(remaining).toBeGreaterThan(4_000);
     expect(remaining).toBeLessThanOrEqual(5_000);
@@ -125,15 +127,18 @@ function acquiring(node: () => LockNode, requestFor: RequestFor): void {
   });
 
   it('says which of several resources is taken, also where it is asked much at once', async () => {
-    await acquire(node(), requestFor({ resources: ['c'] }));
+    const held = requestFor({ resources: ['c'] });
+    await acquire(node(), held);
     const wanted = [['a', 'c'], ['d'], ['a', 'b', 'c', 'd'], ['c', 'd'], ['c']];
 
     const answers = await Promise.all(
       wanted.map((resources) => acquire(node(), requestFor({ resources }))),
     );
 
-    const places = answers.map((answer) => (answer.vote === 'taken' ? answer.nth : answer.vote));
-    expect(places).toEqual([1, 'granted', 2, 0, 0]);
+    const takenOf = (answer: AcquireAnswer): unknown =>
+      answer.vote === 'taken' ? [answer.nth, answer.ownerId] : answer.vote;
+    const at = (nth: number): unknown => [nth, held.ownerId];
+    expect(answers.map(takenOf)).toEqual([at(1), 'granted', at(2), at(0), at(0)]);
   });
 
   it('grants the same owner again without a longer ttl', async () => {

@@ -66,7 +66,7 @@ describe('MemoryNode', () => {
     clocks.pass(0.2);
     const after = await acquire(node, requestFor({ token: Math.ceil(clocks.wall * 1_000) }));
 
-    expect(before).toEqual({ vote: 'taken', remaining: 1, nth: 0 });
+    expect(before).toEqual({ vote: 'taken', remaining: 1, nth: 0, ownerId: held.ownerId });
     expect(after.vote).toBe('granted');
   });
 

@@ -99,7 +99,7 @@ describe.each([
     );
 
     expect(typeof granted).toBe('number');
-    expect(refused).toEqual([granted, 'taken', expect.any(Number)]);
+    expect(refused).toEqual([granted, 'taken', expect.any(Number), 0, first.ownerId]);
     expect(released).toBe(0);
     expect(await client.exists('r')).toBe(0);
   });
@@ -206,7 +206,7 @@ describe('a hand-over', () => {
 
     const reply = await handOver(START, first, second);
 
-    expect(reply).toEqual([START, 0, ['taken', -1, 0]]);
+    expect(reply).toEqual([START, 0, ['taken', -1, 0, 'somebody']]);
     expect(await client.get('r')).toBe('somebody');
   });
 

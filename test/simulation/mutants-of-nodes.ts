@@ -28,10 +28,7 @@ export const mutantsOfNodes: readonly Mutant[] = [
     name: 'set without NX',
     rule: '8: another owner: taken',
     patches: [
-      script(
-        "else if (holder !== null) return { vote: 'taken', remaining: this.#pttl(key, moment), nth };",
-        '',
-      ),
+      script('else if (holder !== null) {', 'else if (holder !== null && moment.now < 0) {'),
     ],
   },
   {
@@ -39,8 +36,8 @@ export const mutantsOfNodes: readonly Mutant[] = [
     rule: '4.1: all or none',
     patches: [
       script(
-        "else if (holder !== null) return { vote: 'taken'",
-        "else if (holder !== null && resource === resources[0]) return { vote: 'taken'",
+        'else if (holder !== null) {',
+        'else if (holder !== null && resource === resources[0]) {',
       ),
     ],
   },

@@ -132,7 +132,9 @@ export class ScriptModel {
       const key = lockKey(world, resource);
       const holder = this.#get(key, moment);
       if (holder === ownerId) owned += 1;
-      else if (holder !== null) return { vote: 'taken', remaining: this.#pttl(key, moment), nth };
+      else if (holder !== null) {
+        return { vote: 'taken', remaining: this.#pttl(key, moment), nth, ownerId: holder };
+      }
     }
     const nodeTime = readsClock(world) ? timeOf(Math.ceil(now / TAGS)) : 0;
     if (owned === resources.length) return { vote: 'granted', nodeTime };

@@ -52,6 +52,7 @@ describe('a mutant', () => {
     ['told twice', 'double-counted answer', 'rounds'],
     ['idle', 'a bound that a clock sets is followed', 'nodeAhead'],
     ['nobody', 'a split vote is not heard out', 'raceNodeDown'],
+    ['nobody', 'several owners count as one', 'raceStranger'],
     ['nobody', 'the tie-breaker is believed at once', 'raceStranger'],
     ['nobody', 'the same node breaks the tie again after pauses alike', 'raceStranger'],
   ])('is seen, as %s, and its play can be told: %s', (check, mutant, scenario) => {

@@ -18,10 +18,15 @@ export const livenessMutants: readonly Mutant[] = [
   },
   {
     name: 'a split vote is not heard out',
-    rule: '4.5: fewer than Q nodes that say taken are no verdict while others may answer',
+    rule: '4.5: no verdict while others may answer, unless Q nodes name one owner',
     patches: [
-      core('quorum', "  if (ballot.taken < quorum && outstanding > 0) return 'open';\n", ''),
+      core('quorum', "  if (ballot.takenByOne < quorum && outstanding > 0) return 'open';\n", ''),
     ],
+  },
+  {
+    name: 'several owners count as one',
+    rule: '4.5: no verdict while others may answer, unless Q nodes name one owner',
+    patches: [core('quorum', 'ballot.takenByOne < quorum', 'ballot.taken < quorum')],
   },
   {
     name: 'the tie-breaker is believed at once',

@@ -187,6 +187,7 @@ const table: Readonly<Record<string, Given>> = {
   raceNodeDown: { ...race, depth: 2, faults: [down], clients: [[[once]], [[once]]] },
   raceStranger: {
     ...race,
+    depth: 2,
     fates: fair,
     faults: [stranger],
     clients: [[[once]], [[once]], [[once]]],
