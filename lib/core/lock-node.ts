@@ -46,8 +46,7 @@ export interface OwnerRequest {
  * What one node says to one request for a lock.
  * - `granted`: stored, and the vote counts.
  * - `taken`: another owner, `ownerId`, holds one of the resources, for `remaining` ms of its ttl
- *   (-1: unknown). `nth` is its place among the resources, from 0. Those after it were not looked
- *   at.
+ *   (-1: unknown). `nth` is the resource's place, from 0. Those after it were not looked at.
  * - `stale`: the token, or the lowest of its block, is not above `low`, the highest that may ever
  *   have been accepted (`isAhead`: it is not within the node's clock window).
  * - `quarantined`: stored, but the node restarted too recently for its vote to count.
