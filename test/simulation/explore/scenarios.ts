@@ -98,7 +98,7 @@ const steps = [600_000, 300, -5_000].map((delta) =>
 const abortions = [0, 1].map((client) => act({ kind: 'giveUp', at: 0, client }));
 
 const unpaused = { fates: { ...FATES, pause: [] } };
-const race = { detour: 2, fates: smallFates };
+const race = { depth: 2, detour: 2, fates: smallFates };
 /** Where chance decides, two that draw the same are never told apart. */
 const fair = { ...smallFates, random: [] };
 const down: Fault = {
@@ -182,12 +182,11 @@ const table: Readonly<Record<string, Given>> = {
     fates: noFates,
   },
   nodeDown: { faults: [down], clients: [[[body], [later(2, body)]], [[later(1, patient)]]] },
-  race: { ...race, depth: 2, clients: [[[once]], [[once]]] },
+  race: { ...race, clients: [[[once]], [[once]]] },
   raceOfThree: { ...race, clients: [[[once]], [[once]], [[once]]] },
-  raceNodeDown: { ...race, depth: 2, faults: [down], clients: [[[once]], [[once]]] },
+  raceNodeDown: { ...race, faults: [down], clients: [[[once]], [[once]]] },
   raceStranger: {
     ...race,
-    depth: 2,
     fates: fair,
     faults: [stranger],
     clients: [[[once]], [[once]], [[once]]],
