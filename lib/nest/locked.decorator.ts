@@ -62,7 +62,7 @@ type CheckArguments<Callback, Target extends AnyMethod> = [Callback] extends [An
 type CheckTaken<Taken, Target extends AnyMethod> = [Taken] extends [AnyMethod]
   ? (() => ReturnType<Taken>) extends () => ReturnType<Target> | Awaited<ReturnType<Target>>
     ? unknown
-    : Problem<'onTaken returns something other than the @Locked method'>
+    : Problem<'onTaken returns another type than the @Locked method (literals may want `as const`)'>
   : [Taken] extends ['skip']
     ? (() => undefined) extends () => Skipped<ReturnType<Target>>
       ? unknown
@@ -136,6 +136,7 @@ export function Locked<
   resource: Resource,
   options: Milliseconds | LockedOptions<Taken> = {},
 ): LockedDecorator<Resource, Taken> {
+  assertCalled(resource, options);
   return (target: object, key: string | symbol, descriptor: PropertyDescriptor | undefined) => {
     const name = nameOf(target, key);
     const method = methodOf(name, descriptor);
@@ -147,6 +148,18 @@ export function Locked<
     injectService(target, definition.domain);
     if (descriptor !== undefined) descriptor.value = wrapper;
   };
+}
+
+// Without parentheses the compiler passes it the class and the key, and what it returns decorates
+// nothing: the method would run without a lock.
+function assertCalled(target: unknown, key: unknown): void {
+  const isKey = typeof key === 'string' || typeof key === 'symbol';
+  const isContext = typeof key === 'object' && key !== null && 'kind' in key;
+  if (!isKey && !isContext) return;
+  throw new TypeError(
+    `Expected @Locked to be told what to lock, as in @Locked('report'), got it without ` +
+      `parentheses on ${nameOf(target as object, key as string | symbol | DecoratorContext)}`,
+  );
 }
 
 function nameOf(target: object, key: string | symbol | DecoratorContext | undefined): string {

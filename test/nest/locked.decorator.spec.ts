@@ -687,6 +687,35 @@ describe('@Locked on what cannot be locked', () => {
       /got the class Wrong$/,
     ],
     [
+      'a method, without parentheses',
+      () => {
+        class Wrong {
+          // @ts-expect-error -- as compilers that check no types let it pass
+          @Locked
+          async run(): Promise<void> {}
+        }
+        return Wrong;
+      },
+      /without parentheses on Wrong\.run$/,
+    ],
+    [
+      'a static method, without parentheses',
+      () => {
+        class Wrong {
+          // @ts-expect-error -- as above
+          @Locked
+          static async run(): Promise<void> {}
+        }
+        return Wrong;
+      },
+      /static Wrong\.run$/,
+    ],
+    [
+      'a standard decorator without parentheses',
+      () => Reflect.apply(Locked, undefined, [async () => {}, { kind: 'method', name: 'run' }]),
+      /experimentalDecorators/,
+    ],
+    [
       'a standard decorator of a method',
       () => decorateByStandard('method', async () => {}),
       /experimentalDecorators/,
