@@ -153,7 +153,8 @@ const definitions = new WeakMap<object, LockedDefinition | undefined>();
 
 /**
  * Finds the definition by which a method of `type` locks, even if another decorator has wrapped it
- * and kept none of its metadata. Undefined if the method is not `@Locked`.
+ * and kept none of its metadata, or the constructor has bound it. Undefined if the method is not
+ * `@Locked`.
  */
 export function definitionOf(method: object, type: Type): LockedDefinition | undefined {
   if (!definitions.has(method)) definitions.set(method, findDefinition(method, type));
@@ -163,11 +164,13 @@ export function definitionOf(method: object, type: Type): LockedDefinition | und
 function findDefinition(method: object, type: Type): LockedDefinition | undefined {
   const own: unknown = Reflect.getMetadata(definitionKey, method);
   if (own !== undefined) return own as LockedDefinition;
+  // All that a bound function has of the method.
+  const boundKey = /^(?:bound )+(.+)/.exec(String(Reflect.get(method, 'name')))?.[1];
   let owner: object | null = type.prototype as object;
   while (owner !== null) {
     // Own metadata only: an override does not inherit the definition of what it overrides.
     for (const [key, { value }] of Object.entries(Object.getOwnPropertyDescriptors(owner))) {
-      if (value !== method) continue;
+      if (value !== method && key !== boundKey) continue;
       return Reflect.getOwnMetadata(definitionKey, owner, key) as LockedDefinition | undefined;
     }
     owner = Reflect.getPrototypeOf(owner);

@@ -319,6 +319,27 @@ describe('the transaction around a @Locked handler', () => {
     },
   );
 
+  it.each(['literal', 'context'])(
+    'commits inside the lock of a handler that the constructor has bound: %s',
+    async (path) => {
+      journal.length = 0;
+      @Controller()
+      class BoundOrders extends Orders {
+        constructor(redlock: RedlockService) {
+          super(redlock);
+          this.literal = this.literal.bind(this);
+          this.context = this.context.bind(this).bind(this);
+        }
+      }
+      const { url } = await startServer({ controllers: [BoundOrders] });
+
+      const { status, body } = await get(url, `/${path}/7`, { method: 'POST' });
+
+      expect([status, body]).toEqual([201, 'done']);
+      expect(journal).toEqual(['begin held', 'handler held', 'commit held']);
+    },
+  );
+
   it('rolls back inside the lock, and the error is the very one', async () => {
     journal.length = 0;
     const { url, application } = await startServer({ controllers: [Orders] });
