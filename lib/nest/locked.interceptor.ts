@@ -61,7 +61,8 @@ const handledKey = Symbol.for('nestjs-locked.handled');
  *
  * Over HTTP: 423 for taken, 503 for no quorum, expired and closed, both with `Retry-After` (1 s
  * where nothing better is known), 500 for lost. Otherwise `RpcException`,
- * `WsException`, or a GraphQL error with `extensions.code`. The original is the `cause`.
+ * `WsException`, or a GraphQL error with `extensions.code`. The original is the `cause`. Handlers
+ * of events (`@EventPattern`) answer nobody: there it stays the original, which Nest logs.
  *
  * Errors of guards do not pass through here, nor do those of GraphQL's field resolvers without
  * `fieldResolverEnhancers: ['interceptors']`. In a hybrid application `connectMicroservice` needs

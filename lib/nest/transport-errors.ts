@@ -39,7 +39,12 @@ const STATUSES: ResolvedHttpStatus = { taken: 423, unavailable: 503, lost: 500 }
 export function resolveHttpStatus(given: RedlockHttpStatus = {}): ResolvedHttpStatus {
   checkObject('httpStatus', given);
   checkNames('httpStatus as in RedlockHttpStatus', given, STATUSES);
-  const resolved = { ...STATUSES, ...given };
+  const {
+    taken = STATUSES.taken,
+    unavailable = STATUSES.unavailable,
+    lost = STATUSES.lost,
+  } = given;
+  const resolved = { taken, unavailable, lost };
   for (const [name, status] of Object.entries(resolved)) {
     if (Number.isInteger(status) && status >= 400 && status <= 599) continue;
     throw new RangeError(
@@ -80,6 +85,8 @@ export async function toTransportError(
       setRetryAfter(notice, context, httpServer);
       return httpException(notice, error);
     case 'rpc':
+      // Nobody is answered, and Nest 11 drops the RpcException of an event without a word.
+      if (isEventHandler(context.getHandler())) return error;
       return (
         (await packageException('@nestjs/microservices', 'RpcException', notice, error)) ?? error
       );
@@ -90,6 +97,11 @@ export async function toTransportError(
     default:
       return error;
   }
+}
+
+/** Whether Nest's `@EventPattern` is on it; the metadata are those of `@nestjs/microservices`. */
+function isEventHandler(handler: object): boolean {
+  return Reflect.getMetadata('microservices:handler_type', handler) === 2;
 }
 
 function noticeOf(error: RedlockError, httpStatus: ResolvedHttpStatus): Notice | null {

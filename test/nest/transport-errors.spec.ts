@@ -228,6 +228,17 @@ describe('over HTTP', () => {
     expect(await get(url, '/failing/lost')).toMatchObject({ status: 599 });
   });
 
+  it('a status that is undefined is the default', async () => {
+    const httpStatus = { unavailable: undefined as never, lost: 599 };
+    const { url } = await startServer(
+      { controllers: [Endpoints], providers: [Deep] },
+      { httpStatus },
+    );
+
+    expect(await get(url, '/failing/expired')).toMatchObject({ status: 503 });
+    expect(await get(url, '/failing/lost')).toMatchObject({ status: 599 });
+  });
+
   it('statuses are as the module says also where the interceptor is bound by hand', async () => {
     const options = { interceptor: false, httpStatus: { taken: 409 } };
     const { url } = await startServer({ controllers: [BoundByHand] }, options);
