@@ -712,7 +712,8 @@ describe('@Locked on what cannot be locked', () => {
     ],
     [
       'a standard decorator without parentheses',
-      () => Reflect.apply(Locked, undefined, [async () => {}, { kind: 'method', name: 'run' }]),
+      (): unknown =>
+        Reflect.apply(Locked, undefined, [async () => {}, { kind: 'method', name: 'run' }]),
       /experimentalDecorators/,
     ],
     [

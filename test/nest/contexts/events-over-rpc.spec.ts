@@ -1,3 +1,4 @@
+/* eslint-disable @typescript-eslint/no-unused-vars -- parameters are there for their types */
 // Handlers of events: nobody waits for an answer, so the log is where an error has to be.
 import { describe, expect, it } from '@jest/globals';
 import { Controller } from '@nestjs/common';
@@ -17,11 +18,11 @@ describe('an @EventPattern handler that gets no lock', () => {
   class Orders {
     @EventPattern('above')
     @Locked('order', { wait: 0 })
-    async above(): Promise<void> {}
+    async above(_data: object): Promise<void> {}
 
     @Locked('order', { wait: 0 })
     @EventPattern('below')
-    async below(): Promise<void> {}
+    async below(_data: object): Promise<void> {}
   }
 
   it.each(['above', 'below'])('leaves its event in the log: %s', async (pattern) => {
