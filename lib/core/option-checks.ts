@@ -1,5 +1,4 @@
 // Checks of what an option's value may be. Each error names the option, its rule and the value.
-import { describe } from './resources.js';
 
 /** @throws TypeError */
 export function checkObject(name: string, value: unknown): void {
@@ -63,4 +62,13 @@ export function checkNumber(name: string, value: unknown, min: number, max: numb
     throw new RangeError(`Expected ${name} to be from ${min} to ${max}, got ${value}`);
   }
   return value;
+}
+
+/** A value as an error message shows it: short, and without running the value's own code. */
+export function describe(value: unknown): string {
+  if (typeof value === 'string') return JSON.stringify(value);
+  if (typeof value === 'function') return 'a function';
+  if (Array.isArray(value)) return value.length === 0 ? 'an empty array' : 'an array';
+  if (typeof value === 'object' && value !== null) return 'an object';
+  return String(value);
 }

@@ -4,8 +4,8 @@ import {
   checkNumber,
   checkObject,
   checkOptionalBoolean,
+  describe,
 } from './option-checks.js';
-import { describe } from './resources.js';
 import { resolveWorld } from './world.js';
 import type { World } from './lock-node.js';
 import type { Milliseconds } from './units.js';

@@ -1,3 +1,5 @@
+import { describe } from './option-checks.js';
+
 /** Reserved for keys of the protocol itself: fence records and certificates. */
 const RESERVED_PREFIX = 'redlock:';
 
@@ -112,13 +114,4 @@ export function resource(
 function isNamePart(value: unknown): boolean {
   if (typeof value === 'string') return value !== '';
   return typeof value === 'bigint' || Number.isFinite(value);
-}
-
-/** A value as an error message shows it: short, and without running the value's own code. */
-export function describe(value: unknown): string {
-  if (typeof value === 'string') return JSON.stringify(value);
-  if (typeof value === 'function') return 'a function';
-  if (Array.isArray(value)) return value.length === 0 ? 'an empty array' : 'an array';
-  if (typeof value === 'object' && value !== null) return 'an object';
-  return String(value);
 }

@@ -1,6 +1,5 @@
 // What all clients of a node have to agree on, derived from the options.
-import { checkOptionalBoolean } from './option-checks.js';
-import { describe } from './resources.js';
+import { checkOptionalBoolean, describe } from './option-checks.js';
 import type { World } from './lock-node.js';
 import type { Milliseconds } from './units.js';
 

@@ -2,7 +2,7 @@
 // starting, instead of failing a call later.
 import type { Type } from '@nestjs/common';
 
-import { checkBoolean } from '../core/option-checks.js';
+import { checkBoolean, describe } from '../core/option-checks.js';
 import {
   resolveAcquire,
   resolveOptions,
@@ -10,7 +10,6 @@ import {
   type ResolvedOptions,
   type UsingOptions,
 } from '../core/options.js';
-import { describe } from '../core/resources.js';
 import { nameResources, originOf, type LockedResource } from './locked-resource.js';
 import { moduleOptions, placeOption, type PlacedOptions } from './redlock.service.js';
 import { checkDomain, defaultDomain } from './redlock.tokens.js';

@@ -1,4 +1,5 @@
-import { describe, normalizeResources } from '../core/resources.js';
+import { describe } from '../core/option-checks.js';
+import { normalizeResources } from '../core/resources.js';
 import type { ExecutionContext } from '@nestjs/common';
 
 /** One resource, or several that are locked all or none. */

@@ -12,9 +12,14 @@ import type {
 import type { ModulesContainer } from '@nestjs/core';
 
 import { systemEnvironment, type Environment } from '../core/environment.js';
-import { checkBoolean, checkNames, checkObject, describeSafely } from '../core/option-checks.js';
+import {
+  checkBoolean,
+  checkNames,
+  checkObject,
+  describe,
+  describeSafely,
+} from '../core/option-checks.js';
 import { resolveOptions, type RedlockOptions, type ResolvedOptions } from '../core/options.js';
-import { describe } from '../core/resources.js';
 import { checkDomain, defaultDomain } from './redlock.tokens.js';
 import { resolveHttpStatus, type RedlockHttpStatus } from './transport-errors.js';
 import type { NodeInput } from '../nodes/node-inputs.js';

@@ -1,6 +1,6 @@
 import { Inject } from '@nestjs/common';
 
-import { describe } from '../core/resources.js';
+import { describe } from '../core/option-checks.js';
 
 /** Name of the lock domain where none is given. */
 export const defaultDomain = 'default';

@@ -4,7 +4,7 @@ import type { LockNode } from '../core/lock-node.js';
 import { silentObserver, type RedlockObserver } from '../core/observer.js';
 import type { ResolvedOptions } from '../core/options.js';
 import { majorityOf } from '../core/quorum.js';
-import { describe } from '../core/resources.js';
+import { describe } from '../core/option-checks.js';
 import type { Milliseconds } from '../core/units.js';
 import { MemoryNode } from './memory-node.js';
 import { NodePeers } from './redis-audit.js';

@@ -1,9 +1,8 @@
 // What names a server: a URL, ioredis options, or an ioredis client of the application.
 import { Redis, type RedisOptions } from 'ioredis';
 
-import { checkNumber } from '../core/option-checks.js';
+import { checkNumber, describe } from '../core/option-checks.js';
 import { DELAY_MAX } from '../core/options.js';
-import { describe } from '../core/resources.js';
 import type { Milliseconds } from '../core/units.js';
 
 /** The options of ioredis. Those that could send a command twice or late are overruled. */

@@ -10,8 +10,7 @@ import {
 import { ModuleRef, ModulesContainer } from '@nestjs/core';
 import { metrics, trace, type MeterProvider, type TracerProvider } from '@opentelemetry/api';
 
-import { describe } from '../core/resources.js';
-import { checkBoolean } from '../core/option-checks.js';
+import { checkBoolean, describe } from '../core/option-checks.js';
 import { registeredDomains } from '../nest/redlock.module-definition.js';
 import type { LockRuntime } from '../nest/redlock.module.js';
 import { runtimeToken } from '../nest/redlock.tokens.js';

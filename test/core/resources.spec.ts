@@ -1,10 +1,7 @@
 import { describe, expect, it, jest } from '@jest/globals';
 
-import {
-  describe as describeValue,
-  normalizeResources,
-  resource,
-} from '../../lib/core/resources.js';
+import { describe as describeValue } from '../../lib/core/option-checks.js';
+import { normalizeResources, resource } from '../../lib/core/resources.js';
 import { setScene } from './scene.js';
 
 describe('the names of resources', () => {
