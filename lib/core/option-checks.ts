@@ -25,7 +25,7 @@ export function checkNames(what: string, given: object, known: object): void {
 /** @throws TypeError */
 export function checkBoolean(name: string, value: unknown): boolean {
   if (typeof value === 'boolean') return value;
-  throw new TypeError(`Expected ${name} to be true or false, got ${describe(value)}`);
+  throw wrongType(name, 'true or false', value);
 }
 
 /** As {@link checkBoolean}, but undefined is allowed too. @throws TypeError */
@@ -41,9 +41,7 @@ export function checkInteger(
   max: number,
   note = '',
 ): number {
-  if (typeof value !== 'number') {
-    throw new TypeError(`Expected ${name} to be a number of ms, got ${describe(value)}`);
-  }
+  if (typeof value !== 'number') throw wrongType(name, 'a number of ms', value);
   if (!Number.isInteger(value) || value < min || value > max) {
     throw new RangeError(
       `Expected ${name} to be an integer from ${min} to ${max}${note} ms, got ${value}`,
@@ -54,14 +52,17 @@ export function checkInteger(
 
 /** @throws TypeError, RangeError */
 export function checkNumber(name: string, value: unknown, min: number, max: number): number {
-  if (typeof value !== 'number') {
-    throw new TypeError(`Expected ${name} to be a number, got ${describe(value)}`);
-  }
+  if (typeof value !== 'number') throw wrongType(name, 'a number', value);
   // Written so that NaN is refused too.
   if (!(value >= min && value <= max)) {
     throw new RangeError(`Expected ${name} to be from ${min} to ${max}, got ${value}`);
   }
   return value;
+}
+
+/** The error for a `value` that is not what `name` has to be by its `rule`. */
+export function wrongType(name: string, rule: string, value: unknown): TypeError {
+  return new TypeError(`Expected ${name} to be ${rule}, got ${describe(value)}`);
 }
 
 /** A value as an error message shows it: short, and without running the value's own code. */

@@ -4,7 +4,7 @@ import {
   checkNumber,
   checkObject,
   checkOptionalBoolean,
-  describe,
+  wrongType,
 } from './option-checks.js';
 import { resolveWorld } from './world.js';
 import type { World } from './lock-node.js';
@@ -288,5 +288,5 @@ function checkRetryDelay(delay: Partial<RetryDelay> | undefined, defaults: Retry
 function checkSignal(signal: unknown): AbortSignal | null {
   if (signal === undefined) return null;
   if (signal instanceof AbortSignal) return signal;
-  throw new TypeError(`Expected signal to be an AbortSignal, got ${describe(signal)}`);
+  throw wrongType('signal', 'an AbortSignal', signal);
 }

@@ -7,7 +7,7 @@ import { silentObserver } from './observer.js';
 import { resolveAcquire, resolveOptions } from './options.js';
 import { majorityOf } from './quorum.js';
 import { checkKeys, checkResource, normalizeResources } from './resources.js';
-import { describe } from './option-checks.js';
+import { wrongType } from './option-checks.js';
 import { TokenSource } from './fencing.js';
 import { Custody } from './custody.js';
 import { WaitingRoom } from './waiting.js';
@@ -239,10 +239,10 @@ export function usingArguments<T, Options extends UsingOptions>(
   const options = typeof optionsOrBody === 'number' ? { ttl: optionsOrBody } : optionsOrBody;
   const given: unknown = options;
   if (typeof given !== 'object' || given === null) {
-    throw new TypeError(`Expected options to be a ttl in ms or an object, got ${describe(given)}`);
+    throw wrongType('options', 'a ttl in ms or an object', given);
   }
   if (typeof bodyAfterOptions !== 'function') {
-    throw new TypeError(`Expected body to be a function, got ${describe(bodyAfterOptions)}`);
+    throw wrongType('body', 'a function', bodyAfterOptions);
   }
   return [options, bodyAfterOptions];
 }

@@ -1,4 +1,4 @@
-import { describe } from './option-checks.js';
+import { wrongType } from './option-checks.js';
 
 /** Reserved for keys of the protocol itself: fence records and certificates. */
 const RESERVED_PREFIX = 'redlock:';
@@ -53,7 +53,7 @@ export function normalizeResources(input: unknown, origin = 'resources'): readon
  */
 export function checkResource(name: unknown, origin: string, form = 'a non-empty string'): string {
   if (typeof name !== 'string' || name === '') {
-    throw new TypeError(`Expected ${origin} to be ${form}, got ${describe(name)}`);
+    throw wrongType(origin, form, name);
   }
   if (name.length > LENGTH_MAX) {
     throw new RangeError(
@@ -105,10 +105,8 @@ export function resource(
   const wrong = values.findIndex((value) => !isNamePart(value));
   if (wrong < 0) return String.raw({ raw: texts }, ...values);
   const template = `resource\`${texts.join('${…}')}\``;
-  throw new TypeError(
-    `Expected value ${wrong + 1} of ${template} to be a non-empty string, a finite number or a ` +
-      `bigint, got ${describe(values[wrong])}`,
-  );
+  const rule = 'a non-empty string, a finite number or a bigint';
+  throw wrongType(`value ${wrong + 1} of ${template}`, rule, values[wrong]);
 }
 
 function isNamePart(value: unknown): boolean {

@@ -1,5 +1,5 @@
 // What all clients of a node have to agree on, derived from the options.
-import { checkOptionalBoolean, describe } from './option-checks.js';
+import { checkOptionalBoolean, wrongType } from './option-checks.js';
 import type { World } from './lock-node.js';
 import type { Milliseconds } from './units.js';
 
@@ -22,17 +22,14 @@ export function resolveWorld(
 ): World {
   const quarantine = options.quarantine ?? 'auto';
   if (quarantine !== 'auto' && typeof quarantine !== 'boolean') {
-    throw new TypeError(
-      `Expected quarantine to be 'auto', true or false, got ${describe(quarantine)}`,
-    );
+    throw wrongType('quarantine', "'auto', true or false", quarantine);
   }
   const keyPrefix = options.keyPrefix ?? '';
   // Otherwise the key of a lock might be that of the certificate of a world without a prefix.
   if (typeof keyPrefix !== 'string' || /^redlock(:|$)/.test(keyPrefix)) {
-    throw new TypeError(
-      'Expected keyPrefix to be a string that lets no key begin with "redlock:", ' +
-        `which the protocol keeps for itself, got ${describe(keyPrefix)}`,
-    );
+    const rule =
+      'a string that lets no key begin with "redlock:", which the protocol keeps for itself';
+    throw wrongType('keyPrefix', rule, keyPrefix);
   }
   const isQuarantined = quarantine === 'auto' ? nodeCount >= 3 : quarantine;
   // S, R and M of PROTOCOL.md, in whole milliseconds: scripts fail on fractional PX values.

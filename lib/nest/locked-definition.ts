@@ -2,7 +2,7 @@
 // starting, instead of failing a call later.
 import type { Type } from '@nestjs/common';
 
-import { checkBoolean, describe } from '../core/option-checks.js';
+import { checkBoolean, wrongType } from '../core/option-checks.js';
 import {
   resolveAcquire,
   resolveOptions,
@@ -89,14 +89,12 @@ function inOptionsOf<T>(method: string, check: () => T): T {
 function readOptions(given: number | LockedOptions) {
   const options = typeof given === 'number' ? { ttl: given } : given;
   if (typeof options !== 'object' || (options as unknown) === null) {
-    throw new TypeError(`Expected options to be a ttl in ms or an object, got ${describe(given)}`);
+    throw wrongType('options', 'a ttl in ms or an object', given);
   }
   const { onTaken = 'throw', redlock: domain = defaultDomain, ...using } = options;
   checkDomain(domain);
   if (onTaken !== 'throw' && onTaken !== 'skip' && typeof onTaken !== 'function') {
-    throw new TypeError(
-      `Expected onTaken to be 'throw', 'skip' or a function, got ${describe(onTaken)}`,
-    );
+    throw wrongType('onTaken', "'throw', 'skip' or a function", onTaken);
   }
   checkBoolean('reentrant', using.reentrant ?? false);
   resolveAcquire(resolveOptions(widest, 1), 'using', using.ttl, using);

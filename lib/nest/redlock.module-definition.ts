@@ -16,8 +16,8 @@ import {
   checkBoolean,
   checkNames,
   checkObject,
-  describe,
   describeSafely,
+  wrongType,
 } from '../core/option-checks.js';
 import { resolveOptions, type RedlockOptions, type ResolvedOptions } from '../core/options.js';
 import { checkDomain, defaultDomain } from './redlock.tokens.js';
@@ -212,5 +212,5 @@ function checkEnvironment(environment: unknown): Environment {
   const isMethod = (name: string): boolean =>
     typeof Reflect.get(Object(environment) as object, name) === 'function';
   if (Object.keys(systemEnvironment).every(isMethod)) return environment as Environment;
-  throw new TypeError(`Expected environment to be an Environment, got ${describe(environment)}`);
+  throw wrongType('environment', 'an Environment', environment);
 }

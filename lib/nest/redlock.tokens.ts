@@ -1,6 +1,6 @@
 import { Inject } from '@nestjs/common';
 
-import { describe } from '../core/option-checks.js';
+import { wrongType } from '../core/option-checks.js';
 
 /** Name of the lock domain where none is given. */
 export const defaultDomain = 'default';
@@ -43,7 +43,5 @@ export function InjectRedlock(name?: string): ParameterDecorator & PropertyDecor
 /** @throws TypeError for a name that is not a non-empty string. */
 export function checkDomain(name: unknown): void {
   if (typeof name === 'string' && name !== '') return;
-  throw new TypeError(
-    `Expected the name of a lock domain to be a non-empty string, got ${describe(name)}`,
-  );
+  throw wrongType('the name of a lock domain', 'a non-empty string', name);
 }

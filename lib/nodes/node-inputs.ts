@@ -4,7 +4,7 @@ import type { LockNode } from '../core/lock-node.js';
 import { silentObserver, type RedlockObserver } from '../core/observer.js';
 import type { ResolvedOptions } from '../core/options.js';
 import { majorityOf } from '../core/quorum.js';
-import { describe } from '../core/option-checks.js';
+import { checkBoolean, wrongType } from '../core/option-checks.js';
 import type { Milliseconds } from '../core/units.js';
 import { MemoryNode } from './memory-node.js';
 import { NodePeers } from './redis-audit.js';
@@ -110,13 +110,9 @@ function readEntry(input: unknown, keyPrefix: string, origin: string): Entry {
   }
   if (typeof input !== 'object' || input === null) throw unknownEntry(input, origin);
   const { persistent = false, ...server } = input as ServerShape & NodeTraits;
-  if (typeof persistent !== 'boolean') {
-    throw new TypeError(
-      `Expected ${origin}.persistent to be true or false, got ${describe(persistent)}`,
-    );
-  }
+  const isPersistent = checkBoolean(`${origin}.persistent`, persistent);
   if (!('url' in server || 'client' in server)) {
-    return { target: readOptions(server, keyPrefix, origin), isPersistent: persistent };
+    return { target: readOptions(server, keyPrefix, origin), isPersistent };
   }
   if (Object.keys(server).length > 1) {
     throw new TypeError(
@@ -124,7 +120,7 @@ function readEntry(input: unknown, keyPrefix: string, origin: string): Entry {
     );
   }
   const named = server.url ?? server.client;
-  return { target: readServer(named, keyPrefix, origin), isPersistent: persistent };
+  return { target: readServer(named, keyPrefix, origin), isPersistent };
 }
 
 function readServer(server: unknown, keyPrefix: string, origin: string): RedisTarget {
@@ -217,8 +213,8 @@ function hasMethods(input: unknown, names: readonly string[]): input is object {
 }
 
 function unknownEntry(input: unknown, origin: string): TypeError {
-  return new TypeError(
-    `Expected ${origin} to be a redis:// URL, ioredis options with host, port, path or ` +
-      `sentinels, an ioredis client or a LockNode, got ${describe(input)}`,
-  );
+  const rule =
+    'a redis:// URL, ioredis options with host, port, path or sentinels, an ioredis client or a ' +
+    'LockNode';
+  return wrongType(origin, rule, input);
 }

@@ -1,7 +1,7 @@
 // What names a server: a URL, ioredis options, or an ioredis client of the application.
 import { Redis, type RedisOptions } from 'ioredis';
 
-import { checkNumber, describe } from '../core/option-checks.js';
+import { checkNumber, wrongType } from '../core/option-checks.js';
 import { DELAY_MAX } from '../core/options.js';
 import type { Milliseconds } from '../core/units.js';
 
@@ -201,9 +201,7 @@ function checkAddresses({ host, path, sentinels }: RedisOptions, origin: string)
 
 function checkAddress(address: unknown, forbidden: RegExp, origin: string): void {
   const given = address ?? '';
-  if (typeof given !== 'string') {
-    throw new TypeError(`Expected ${origin} to be a string, got ${describe(given)}`);
-  }
+  if (typeof given !== 'string') throw wrongType(origin, 'a string', given);
   if (!forbidden.test(given)) return;
   // Without the address: it may hold a password.
   throw new TypeError(

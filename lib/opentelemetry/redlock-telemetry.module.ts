@@ -10,7 +10,7 @@ import {
 import { ModuleRef, ModulesContainer } from '@nestjs/core';
 import { metrics, trace, type MeterProvider, type TracerProvider } from '@opentelemetry/api';
 
-import { checkBoolean, describe } from '../core/option-checks.js';
+import { checkBoolean, wrongType } from '../core/option-checks.js';
 import { registeredDomains } from '../nest/redlock.module-definition.js';
 import type { LockRuntime } from '../nest/redlock.module.js';
 import { runtimeToken } from '../nest/redlock.tokens.js';
@@ -57,9 +57,7 @@ export class RedlockTelemetryModule {
   static forRoot(options: RedlockTelemetryOptions = {}): DynamicModule {
     const { resourceClass, resourceNames = false } = options;
     if (resourceClass !== undefined && typeof resourceClass !== 'function') {
-      throw new TypeError(
-        `Expected resourceClass to be a function, got ${describe(resourceClass)}`,
-      );
+      throw wrongType('resourceClass', 'a function', resourceClass);
     }
     checkBoolean('resourceNames', resourceNames);
     const telemetry = {
