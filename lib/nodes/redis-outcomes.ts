@@ -19,7 +19,7 @@ export function printable(words: string): string {
   return words.slice(0, 500).replace(/\p{Cc}+/gu, ' ');
 }
 
-/** The connection ended after the command was written: nobody knows whether it ran. */
+/** The command was written and has no answer that makes sense: nobody knows whether it ran. */
 export function lostOutcome(message: string): FailedAnswer {
   return { vote: 'failed', mayHold: true, isMisconfiguration: false, message };
 }

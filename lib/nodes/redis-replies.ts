@@ -7,7 +7,7 @@ import type {
   ReleaseAnswer,
 } from '../core/lock-node.js';
 import type { Microseconds, Milliseconds } from '../core/units.js';
-import { isReadOnly, outcomeOfError } from './redis-outcomes.js';
+import { isReadOnly, lostOutcome, outcomeOfError } from './redis-outcomes.js';
 import { timeOf } from './redis-stamp.js';
 
 /** What `certify` says. */
@@ -99,6 +99,5 @@ function parts(reply: unknown): readonly [number, string, number, number, string
 }
 
 function oddReply(reply: unknown): FailedAnswer {
-  const message = `An unexpected reply: ${JSON.stringify(reply).slice(0, 80)}`;
-  return { vote: 'failed', mayHold: true, isMisconfiguration: false, message };
+  return lostOutcome(`An unexpected reply: ${JSON.stringify(reply).slice(0, 80)}`);
 }
