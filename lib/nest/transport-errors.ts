@@ -87,11 +87,9 @@ export async function toTransportError(
     case 'rpc':
       // Nobody is answered, and Nest 11 drops the RpcException of an event without a word.
       if (isEventHandler(context.getHandler())) return error;
-      return (
-        (await packageException('@nestjs/microservices', 'RpcException', notice, error)) ?? error
-      );
+      return packageException('@nestjs/microservices', 'RpcException', notice, error);
     case 'ws':
-      return (await packageException('@nestjs/websockets', 'WsException', notice, error)) ?? error;
+      return packageException('@nestjs/websockets', 'WsException', notice, error);
     case 'graphql':
       return graphqlError(notice, error);
     default:
@@ -104,27 +102,28 @@ function isEventHandler(handler: object): boolean {
   return Reflect.getMetadata('microservices:handler_type', handler) === 2;
 }
 
+/** What each error is to a client; null: a mistake in the program, and none of its business. */
+const kinds: Readonly<Record<RedlockErrorCode, keyof RedlockHttpStatus | null>> = {
+  LOCK_TAKEN: 'taken',
+  NO_QUORUM: 'unavailable',
+  LOCK_EXPIRED: 'unavailable',
+  REDLOCK_CLOSED: 'unavailable',
+  LOCK_LOST: 'lost',
+  LOCK_REENTRY: null,
+};
+
+const messages: Readonly<Record<keyof RedlockHttpStatus, string>> = {
+  taken: 'The resource is locked by another call',
+  unavailable: 'Locks are not available at the moment',
+  lost: 'The lock was lost before the call was done',
+};
+
 function noticeOf(error: RedlockError, httpStatus: ResolvedHttpStatus): Notice | null {
   const { code } = error;
-  switch (code) {
-    case 'LOCK_TAKEN': {
-      const message = 'The resource is locked by another call';
-      return { code, message, httpStatus: httpStatus.taken, retryAfter: secondsUntilRetry(error) };
-    }
-    case 'NO_QUORUM':
-    case 'LOCK_EXPIRED':
-    case 'REDLOCK_CLOSED': {
-      const message = 'Locks are not available at the moment';
-      const retryAfter = secondsUntilRetry(error);
-      return { code, message, httpStatus: httpStatus.unavailable, retryAfter };
-    }
-    case 'LOCK_LOST': {
-      const message = 'The lock was lost before the call was done';
-      return { code, message, httpStatus: httpStatus.lost, retryAfter: null };
-    }
-    case 'LOCK_REENTRY':
-      return null;
-  }
+  const kind = kinds[code];
+  if (kind === null) return null;
+  const retryAfter = kind === 'lost' ? null : secondsUntilRetry(error);
+  return { code, message: messages[kind], httpStatus: httpStatus[kind], retryAfter };
 }
 
 /** In s, if nothing better is known: soon enough for a person, rare enough for a server. */
@@ -165,7 +164,7 @@ function payloadOf({ code, retryAfter }: Notice): Record<string, unknown> {
   return retryAfter === null ? { code } : { code, retryAfter };
 }
 
-/** The package's exception; null if the package is not to be found. */
+/** The package's exception; the original if the package is not to be found. */
 async function packageException(
   packageName: string,
   className: string,
@@ -173,7 +172,7 @@ async function packageException(
   cause: RedlockError,
 ): Promise<unknown> {
   const Exception = await loadException(packageName, className);
-  if (Exception === null) return null;
+  if (Exception === null) return cause;
   const payload = { status: 'error', message: notice.message, ...payloadOf(notice) };
   const exception = new Exception(payload);
   // Neither class takes a cause.
