@@ -51,26 +51,49 @@ class Charge implements Care {
   }
 
   onExtended(): void {
-    this.custody.onExtended(this);
+    this.custody.context.observer.extended(this.lock);
   }
 
   onLost(reason: LossReason): void {
-    this.custody.onLost(this, reason);
+    const { lock, holding, waiter, hasBody, custody } = this;
+    const { environment, observer, waitingRoom } = custody.context;
+    // A lost lock that was acquired by hand might never be released: it leaves custody now.
+    if (!hasBody) custody.discharge(lock);
+    observer.lost(lock, reason, environment.now() - holding.acquiredAt);
+    lock.abortSignal();
+    waitingRoom.leave(waiter);
   }
 
   onReleasing(): Succession {
-    return this.custody.onReleasing(this);
+    const { environment, waitingRoom } = this.custody.context;
+    this.releasedAt = environment.now();
+    const heads = waitingRoom.handOn(this.waiter);
+    const next = heads[0];
+    if (next === undefined) return 'others';
+    // Together they want just what is released, so a single one wants all of it. A lock by hand is
+    // not handed over as it is: somebody may look for it, or delete it, by its `ownerId` once it
+    // is released.
+    if (this.hasBody && heads.length === 1 && next.handOverTtl !== null) {
+      next.received = this.holding.handOver(next.handOverTtl);
+    }
+    return next.received === null ? 'ours' : 'handedOver';
   }
 
   onReleased(wasHeld: boolean, listeners: number): void {
-    this.custody.onReleased(this, wasHeld, listeners);
+    const { lock, holding, releasedAt, custody } = this;
+    const { observer, waitingRoom } = custody.context;
+    custody.endRetention(this);
+    custody.discharge(lock);
+    if (wasHeld) observer.released(lock, releasedAt - holding.acquiredAt);
+    waitingRoom.settle(holding.request.resources, listeners);
   }
 }
 
 /** Looks after all locks of one `Redlock` from the grant to the release. */
 export class Custody {
   readonly watchdog: Watchdog;
-  readonly #context: AcquisitionContext;
+  /** @internal What its charges tell of themselves. */
+  readonly context: AcquisitionContext;
   readonly #charges = new TransientMap<Lock, Charge>();
   /** Locks kept although their body has ended, and the timers of their release. */
   readonly #retained = new Map<Charge, Retention>();
@@ -78,7 +101,7 @@ export class Custody {
   #closing: Promise<void> | null = null;
 
   constructor(context: AcquisitionContext) {
-    this.#context = context;
+    this.context = context;
     this.watchdog = new Watchdog(context.environment);
   }
 
@@ -105,7 +128,7 @@ export class Custody {
       void holding.release();
       throw closedError(holding.request.resources);
     }
-    const lock = new Lock(holding, this.#context.options.ttlMax);
+    const lock = new Lock(holding, this.context.options.ttlMax);
     const charge = new Charge(lock, holding, waiter, options, hasBody, this);
     this.#charges.set(lock, charge);
     holding.keep(charge);
@@ -123,7 +146,7 @@ export class Custody {
     if (charge === undefined) return;
     const { holding, options } = charge;
     const until = holding.acquiredAt + options.holdAtLeast;
-    if (until <= this.#context.environment.now() || !holding.isHeld()) await holding.release();
+    if (until <= this.context.environment.now() || !holding.isHeld()) await holding.release();
     else this.#retain(charge, until);
   }
 
@@ -133,55 +156,15 @@ export class Custody {
     return this.#closing;
   }
 
-  /** @internal Called by a charge. */
-  onExtended({ lock }: Charge): void {
-    this.#context.observer.extended(lock);
-  }
-
-  /** @internal Called by a charge. */
-  onLost({ lock, holding, waiter, hasBody }: Charge, reason: LossReason): void {
-    const { environment, observer, waitingRoom } = this.#context;
-    // A lost lock that was acquired by hand might never be released: it leaves custody now.
-    if (!hasBody) this.#discharge(lock);
-    observer.lost(lock, reason, environment.now() - holding.acquiredAt);
-    lock.abortSignal();
-    waitingRoom.leave(waiter);
-  }
-
-  /** @internal Called by a charge. */
-  onReleasing(charge: Charge): Succession {
-    const { holding, waiter, hasBody } = charge;
-    charge.releasedAt = this.#context.environment.now();
-    const heads = this.#context.waitingRoom.handOn(waiter);
-    const next = heads[0];
-    if (next === undefined) return 'others';
-    // Together they want just what is released, so a single one wants all of it. A lock by hand is
-    // not handed over as it is: somebody may look for it, or delete it, by its `ownerId` once it
-    // is released.
-    if (hasBody && heads.length === 1 && next.handOverTtl !== null) {
-      next.received = holding.handOver(next.handOverTtl);
-    }
-    return next.received === null ? 'ours' : 'handedOver';
-  }
-
-  /** @internal Called by a charge. */
-  onReleased(charge: Charge, wasHeld: boolean, listeners: number): void {
-    const { observer, waitingRoom } = this.#context;
-    const { lock, holding, releasedAt } = charge;
-    this.#endRetention(charge);
-    this.#discharge(lock);
-    if (wasHeld) observer.released(lock, releasedAt - holding.acquiredAt);
-    waitingRoom.settle(holding.request.resources, listeners);
-  }
-
-  #discharge(lock: Lock): void {
+  /** @internal A charge has ended. */
+  discharge(lock: Lock): void {
     this.#charges.delete(lock);
     if (this.#charges.size === 0) this.#onIdle?.();
   }
 
   // Kept by the watchdog and released by a timer; should the process end first, by the ttl.
   #retain(charge: Charge, until: Milliseconds): void {
-    const { environment } = this.#context;
+    const { environment } = this.context;
     const release = (): void => {
       void charge.holding.release();
     };
@@ -189,18 +172,19 @@ export class Custody {
     charge.isRetained = true;
     this.#retained.set(charge, { until, timer });
     charge.holding.keep(charge);
-    this.#discharge(charge.lock);
+    this.discharge(charge.lock);
   }
 
-  #endRetention(charge: Charge): void {
+  /** @internal Nothing keeps a charge any longer whose body has ended. */
+  endRetention(charge: Charge): void {
     const retention = this.#retained.get(charge);
     if (retention === undefined) return;
     this.#retained.delete(charge);
-    this.#context.environment.stopTimer(retention.timer);
+    this.context.environment.stopTimer(retention.timer);
   }
 
   async #shutDown(): Promise<void> {
-    const { options, waitingRoom } = this.#context;
+    const { options, waitingRoom } = this.context;
     waitingRoom.interruptAll(closedError);
     await this.#untilIdle(options.shutdownTimeout);
     for (const { holding } of this.#charges.values()) holding.lose('closed');
@@ -210,7 +194,7 @@ export class Custody {
   }
 
   #untilIdle(limit: Milliseconds): Promise<void> {
-    const { environment } = this.#context;
+    const { environment } = this.context;
     return new Promise((resolve) => {
       if (this.#charges.size === 0) {
         resolve();
@@ -228,14 +212,14 @@ export class Custody {
 
   // Extends the lock for what is left of `holdAtLeast`, as far as a ttl reaches, and abandons it.
   async #leave(charge: Charge, retention: Retention): Promise<void> {
-    const { environment, options } = this.#context;
+    const { environment, options } = this.context;
     const { holding } = charge;
     const left = Math.ceil(retention.until - environment.now());
     if (left <= 0 || !holding.isHeld()) {
       await holding.release();
       return;
     }
-    this.#endRetention(charge);
+    this.endRetention(charge);
     const ttl = Math.min(options.ttlMax, Math.max(TTL_MIN, left));
     if (left > holding.remaining()) await holding.extend(ttl);
     holding.abandon();
