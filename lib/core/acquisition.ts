@@ -279,10 +279,8 @@ export class Acquisition {
 
   #refusal(result: FailedAttempt): RedlockError {
     return refusalError(this.#context, {
+      ...result,
       resources: this.#resources,
-      verdict: result.verdict,
-      answers: result.answers,
-      tieBreaker: result.tieBreaker,
       attempts: this.#attempts,
       waited: this.waited(),
       clockOffsets: this.#context.tokens.offsets(),

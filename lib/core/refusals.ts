@@ -8,19 +8,15 @@ import {
   NoQuorumError,
 } from './errors.js';
 import { describeAnswer } from './node-votes.js';
-import type { FailedVerdict } from './attempt.js';
+import type { FailedAttempt } from './attempt.js';
 import type { Ensemble } from './ensemble.js';
 import type { NodeVote, RedlockError } from './errors.js';
 import type { AcquireAnswer } from './lock-node.js';
 import type { Milliseconds } from './units.js';
 
 /** An attempt that failed, and what was spent on it and those before it. */
-export interface Refusal {
+export interface Refusal extends FailedAttempt {
   readonly resources: readonly string[];
-  readonly verdict: FailedVerdict;
-  readonly answers: readonly (AcquireAnswer | null)[];
-  /** The only node that was asked; null when all were. */
-  readonly tieBreaker: number | null;
   readonly attempts: number;
   readonly waited: Milliseconds;
   /** Each node's clock minus the own one, in ms, as last heard. */
