@@ -3,9 +3,8 @@
 // committing a transaction, happens under it too.
 import type { ExecutionContext } from '@nestjs/common';
 
-import type { Lock } from '../core/lock.js';
 import { contextScopes, runInScope, type ContextRunner } from './lock-context.js';
-import type { Hold } from './lock-hold.js';
+import { holdOf, type Hold } from './lock-hold.js';
 import type { LockedDefinition } from './locked-definition.js';
 import { dropUnread, holdWhileOngoing } from './locked-result.js';
 import { isStreamed } from './result-checks.js';
@@ -156,7 +155,8 @@ export class EndpointScope {
       this.#ongoing.add(result);
       if (this.#isAbandoned) dropUnread(result);
     };
-    return lend(lock, run, leave, onOngoing);
+    // Ending it ends only the handler's use.
+    return holdOf(lock, run, leave, onOngoing);
   }
 
   #startVisit(): () => void {
@@ -168,29 +168,4 @@ export class EndpointScope {
       resolve?.();
     };
   }
-}
-
-/** The scope's lock as the handler sees it: ending it ends only the handler's use. */
-function lend(
-  lock: Lock,
-  run: ContextRunner,
-  leave: (result: unknown) => void,
-  onOngoing: (result: unknown) => void,
-): Hold {
-  let isOver = false;
-  const end = (result?: unknown): Promise<void> => {
-    isOver = true;
-    leave(result);
-    return Promise.resolve();
-  };
-  return {
-    lock,
-    run,
-    onOngoing,
-    get isOver() {
-      return isOver;
-    },
-    end,
-    endQuietly: () => end(),
-  };
 }

@@ -20,7 +20,7 @@ export interface Hold {
    */
   readonly end: (result?: unknown) => Promise<void>;
   /** Called with each ongoing result that the hold lasts for. */
-  readonly onOngoing?: (result: unknown) => void;
+  readonly onOngoing: ((result: unknown) => void) | undefined;
   /** Releases after a use that failed or was dropped. Never rejects: the use's own error counts. */
   readonly endQuietly: () => Promise<void>;
 }
@@ -54,23 +54,36 @@ export function createHold(
   finished: () => Promise<unknown>,
 ): { readonly hold: Hold; readonly ended: Promise<unknown> } {
   let finish: (result: unknown) => void;
-  let isOver = false;
   const ended = new Promise<unknown>((resolve) => (finish = resolve));
+  const hold = holdOf(lock, captureContext(), (result) => {
+    finish(result);
+    return finished();
+  });
+  return { hold, ended };
+}
+
+/** A hold whose uses run by `run`, and whose end, however it comes about, is left to `onEnd`. */
+export function holdOf(
+  lock: Lock,
+  run: ContextRunner,
+  onEnd: (result: unknown) => unknown,
+  onOngoing?: Hold['onOngoing'],
+): Hold {
+  let isOver = false;
   const end = async (result?: unknown): Promise<void> => {
     isOver = true;
-    finish(result);
-    await finished();
+    await onEnd(result);
   };
-  const hold: Hold = {
+  return {
     lock,
-    run: captureContext(),
+    run,
     get isOver() {
       return isOver;
     },
     end,
     endQuietly: () => end().catch(ignoreLoss),
+    onOngoing,
   };
-  return { hold, ended };
 }
 
 function ignoreLoss(): void {
