@@ -111,47 +111,44 @@ export function createObserver(redlock: string, environment: Environment): Redlo
       if (!channels.acquire.hasSubscribers) return;
       const { resources, ownerId, fencingToken } = lock;
       const outcome = { error: undefined, isAborted: false, ownerId, fencingToken };
-      const message: AcquireMessage = { redlock, resources, waited, attempts, ...outcome };
-      publish(channels.acquire, message);
+      publish('acquire', { redlock, resources, waited, attempts, ...outcome });
     },
     refused(resources, error, waited, attempts, isAborted) {
       if (error instanceof NoQuorumError && !isAborted) logOutage(error);
       if (!channels.acquire.hasSubscribers) return;
       const outcome = { error, isAborted, ownerId: null, fencingToken: null };
-      const message: AcquireMessage = { redlock, resources, waited, attempts, ...outcome };
-      publish(channels.acquire, message);
+      publish('acquire', { redlock, resources, waited, attempts, ...outcome });
     },
     extended(lock) {
       if (!channels.extend.hasSubscribers) return;
       const { resources, ownerId, remaining } = lock;
-      const message: ExtendMessage = { redlock, resources, ownerId, remaining };
-      publish(channels.extend, message);
+      publish('extend', { redlock, resources, ownerId, remaining });
     },
     released(lock, heldFor) {
       if (!channels.release.hasSubscribers) return;
       const { resources, ownerId } = lock;
-      const message: ReleaseMessage = { redlock, resources, ownerId, heldFor };
-      publish(channels.release, message);
+      publish('release', { redlock, resources, ownerId, heldFor });
     },
     lost({ resources, ownerId }, reason, heldFor) {
       logLoss(reason);
       if (!channels.lost.hasSubscribers) return;
-      const message: LostMessage = { redlock, resources, ownerId, reason, heldFor };
-      publish(channels.lost, message);
+      publish('lost', { redlock, resources, ownerId, reason, heldFor });
     },
     roundDecided(operation, resources, duration, isGranted) {
       if (!channels.round.hasSubscribers) return;
-      const message: RoundMessage = { redlock, operation, resources, duration, isGranted };
-      publish(channels.round, message);
+      publish('round', { redlock, operation, resources, duration, isGranted });
     },
     nodeChanged: createNodeReport(redlock, prefix),
   };
 }
 
 /** Frozen, as the lock and requests that are still under way use the same array of names. */
-function publish(to: Channel, message: { readonly resources: readonly string[] }): void {
+function publish<Name extends Exclude<keyof ChannelMessages, 'node'>>(
+  name: Name,
+  message: ChannelMessages[Name],
+): void {
   Object.freeze(message.resources);
-  to.publish(message);
+  channels[name].publish(message);
 }
 
 /**
