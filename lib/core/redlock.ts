@@ -7,7 +7,6 @@ import { silentObserver } from './observer.js';
 import { resolveAcquire, resolveOptions } from './options.js';
 import { majorityOf } from './quorum.js';
 import { checkKeys, checkResource, normalizeResources } from './resources.js';
-import { wrongType } from './option-checks.js';
 import { TokenSource } from './fencing.js';
 import { Custody } from './custody.js';
 import { WaitingRoom } from './waiting.js';
@@ -131,20 +130,12 @@ export class Redlock {
    *   body's result is on the error. Also when the lock was lost before the body began, and
    *   whatever {@link acquire} throws: in these cases the body has not run.
    */
-  using<T>(resources: string | readonly string[], body: LockedBody<T>): Promise<T>;
-  using<T>(
-    resources: string | readonly string[],
-    options: Milliseconds | UsingOptions,
-    body: LockedBody<T>,
-    held?: readonly string[],
-  ): Promise<T>;
   async using<T>(
     resources: string | readonly string[],
-    optionsOrBody: Milliseconds | UsingOptions | LockedBody<T>,
-    bodyAfterOptions?: LockedBody<T>,
+    options: UsingOptions,
+    body: LockedBody<T>,
     held: readonly string[] = [],
   ): Promise<T> {
-    const [options, body] = usingArguments(optionsOrBody, bodyAfterOptions);
     const lock = await this.#acquire('using', resources, options.ttl, options, held);
     try {
       // The bodies of locks granted in one tick begin one after the other, however long each of
@@ -221,28 +212,4 @@ export class Redlock {
       throw error;
     }
   }
-}
-
-/**
- * The arguments of `using` after its resources: the options may be a ttl, or left out.
- * @throws TypeError when the body is missing, or the options are neither a ttl nor an object, or
- *   come after the body.
- */
-export function usingArguments<T, Options extends UsingOptions>(
-  optionsOrBody: Milliseconds | Options | LockedBody<T>,
-  bodyAfterOptions: LockedBody<T> | undefined,
-): readonly [Options | UsingOptions, LockedBody<T>] {
-  if (typeof optionsOrBody === 'function') {
-    if (bodyAfterOptions === undefined) return [{}, optionsOrBody];
-    throw new TypeError('Expected the options before the body, got them after it');
-  }
-  const options = typeof optionsOrBody === 'number' ? { ttl: optionsOrBody } : optionsOrBody;
-  const given: unknown = options;
-  if (typeof given !== 'object' || given === null) {
-    throw wrongType('options', 'a ttl in ms or an object', given);
-  }
-  if (typeof bodyAfterOptions !== 'function') {
-    throw wrongType('body', 'a function', bodyAfterOptions);
-  }
-  return [options, bodyAfterOptions];
 }

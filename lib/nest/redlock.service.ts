@@ -1,14 +1,9 @@
-import {
-  usingArguments,
-  type LockedBody,
-  type Redlock,
-  type RedlockStatus,
-} from '../core/redlock.js';
+import type { LockedBody, Redlock, RedlockStatus } from '../core/redlock.js';
 import { heldBy, runHolding } from './lock-context.js';
 import { findJoinable, type Caller, type ReentrantOptions } from './reentry.js';
 import type { ResourceState } from '../core/inspection.js';
 import type { Lock } from '../core/lock.js';
-import { checkBoolean, checkObject } from '../core/option-checks.js';
+import { checkBoolean, checkObject, wrongType } from '../core/option-checks.js';
 import type { AcquireOptions, UsingOptions } from '../core/options.js';
 import type { Milliseconds } from '../core/units.js';
 
@@ -112,8 +107,7 @@ export class RedlockService {
     optionsOrBody: Milliseconds | PlacedOptions | LockedBody<T>,
     bodyAfterOptions?: LockedBody<T>,
   ): Promise<T> {
-    const [given, body] = usingArguments(optionsOrBody, bodyAfterOptions);
-    const options: PlacedOptions = given;
+    const [options, body] = usingArguments(optionsOrBody, bodyAfterOptions);
     const place = options[placeOption] ?? 'RedlockService.using';
     const caller = this.#caller(options, place);
     const joined = findJoinable(caller, resources);
@@ -157,4 +151,28 @@ async function runJoined<T>(lock: Lock, body: LockedBody<T>): Promise<T> {
   // As with a lock of its own: if it was not valid to the very end, the result is in doubt.
   if (!lock.isValid) throw lock.lostError(result);
   return result;
+}
+
+/**
+ * The arguments of `using` after its resources: the options may be a ttl, or left out.
+ * @throws TypeError when the body is missing, or the options are neither a ttl nor an object, or
+ *   come after the body.
+ */
+function usingArguments<T>(
+  optionsOrBody: Milliseconds | PlacedOptions | LockedBody<T>,
+  bodyAfterOptions: LockedBody<T> | undefined,
+): readonly [PlacedOptions, LockedBody<T>] {
+  if (typeof optionsOrBody === 'function') {
+    if (bodyAfterOptions === undefined) return [{}, optionsOrBody];
+    throw new TypeError('Expected the options before the body, got them after it');
+  }
+  const options = typeof optionsOrBody === 'number' ? { ttl: optionsOrBody } : optionsOrBody;
+  const given: unknown = options;
+  if (typeof given !== 'object' || given === null) {
+    throw wrongType('options', 'a ttl in ms or an object', given);
+  }
+  if (typeof bodyAfterOptions !== 'function') {
+    throw wrongType('body', 'a function', bodyAfterOptions);
+  }
+  return [options, bodyAfterOptions];
 }

@@ -135,7 +135,7 @@ describe('a resource released while the next call of its process wants another o
       const work = (): Promise<void> =>
         new Promise((resolve) => environment.schedule(duration, resolve));
       const transfer = async (account: string): Promise<never> => {
-        for (;;) await redlock.using(['hot', account], work);
+        for (;;) await redlock.using(['hot', account], {}, work);
       };
       for (const account of ['a', 'b', 'c']) void transfer(account);
       await environment.advance(100);

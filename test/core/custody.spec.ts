@@ -71,7 +71,7 @@ describe('a shutdown', () => {
       };
 
       const outcome = await redlock
-        .using('r', ttl, ({ isValid }) => (isValid ? 'ran' : 'ran without the lock'))
+        .using('r', { ttl }, ({ isValid }) => (isValid ? 'ran' : 'ran without the lock'))
         .catch((error: unknown) => error);
       await environment.advance(1);
 
@@ -83,7 +83,7 @@ describe('a shutdown', () => {
   it('waits for running bodies, and extends their locks meanwhile', async () => {
     const { environment, redlock, owners, until } = setScene();
     const body = deferred<string>();
-    const call = redlock.using('r', 1_000, () => body.promise);
+    const call = redlock.using('r', { ttl: 1_000 }, () => body.promise);
     await environment.settle();
 
     const closing = redlock.close();
@@ -140,7 +140,7 @@ describe('a shutdown', () => {
     });
     const onAbort = jest.fn();
     const call = reasonOf(
-      redlock.using('r', ttl, async ({ signal }) => {
+      redlock.using('r', { ttl }, async ({ signal }) => {
         await new Promise<void>((resolve) =>
           signal.addEventListener('abort', () => {
             onAbort();
@@ -173,7 +173,7 @@ describe('a shutdown', () => {
       options: { shutdownTimeout: 500 },
     });
     const body = deferred();
-    const call = reasonOf(redlock.using('r', ttl, () => body.promise));
+    const call = reasonOf(redlock.using('r', { ttl }, () => body.promise));
     await environment.settle();
     const startedAt = environment.now();
 

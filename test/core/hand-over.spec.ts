@@ -75,7 +75,7 @@ describe('a lock that is handed over', () => {
     for (const each of nodes) each.delay(60);
     const body = (): Promise<void> => new Promise((resolve) => environment.schedule(1, resolve));
 
-    await until(Promise.all(Array.from({ length: 12 }, () => redlock.using('r', body))));
+    await until(Promise.all(Array.from({ length: 12 }, () => redlock.using('r', {}, body))));
 
     // Of the first, which nobody was behind, of the second, and of the third, which has a block.
     expect(node(0).count('acquire')).toBe(3);

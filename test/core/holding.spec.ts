@@ -486,7 +486,7 @@ describe('a lost lock', () => {
   it('keeps its keys while its body may still run', async () => {
     const { environment, redlock, node, until } = setScene();
     const body = deferred();
-    const error = reasonOf(redlock.using('r', ttl, () => body.promise));
+    const error = reasonOf(redlock.using('r', { ttl }, () => body.promise));
     await environment.settle();
     node(0).restart();
     node(1).restart();
@@ -742,7 +742,7 @@ describe('a body that ends while an extension is in flight', () => {
   it('leaves no timer and no key', async () => {
     const { environment, redlock, nodes, owners, until } = setScene();
     const body = deferred();
-    const call = redlock.using('r', ttl, () => body.promise);
+    const call = redlock.using('r', { ttl }, () => body.promise);
     await environment.settle();
     for (const node of nodes) node.delay({ answer: 20 });
     await environment.advance(ttl / 3 + 5);

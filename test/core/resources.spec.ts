@@ -75,7 +75,7 @@ describe('a bad resource', () => {
     const errors = [
       await rejection(redlock.acquire(resource)),
       await rejection(redlock.tryAcquire(resource)),
-      await rejection(redlock.using(resource, body)),
+      await rejection(redlock.using(resource, {}, body)),
     ];
 
     for (const error of errors) {
@@ -119,7 +119,7 @@ describe('a bad resource', () => {
     const errors = [
       await rejection(redlock.acquire(['a', resource])),
       await rejection(redlock.tryAcquire(resource)),
-      await rejection(redlock.using(resource, () => undefined)),
+      await rejection(redlock.using(resource, {}, () => undefined)),
       await rejection(redlock.inspect(resource)),
     ];
 

@@ -73,9 +73,25 @@ describe('RedlockService', () => {
       /Expected body to be a function, got undefined/,
     ],
     [
+      'null for a body',
+      (redlock: RedlockService) => redlock.using('a', 500, null as unknown as () => number),
+      /Expected body to be a function, got null/,
+    ],
+    [
+      'options after the body, where they would say nothing',
+      (redlock: RedlockService) =>
+        (redlock.using as (...args: unknown[]) => Promise<unknown>).call(redlock, 'a', () => 1, {}),
+      /Expected the options before the body, got them after it/,
+    ],
+    [
       'options that are none',
       (redlock: RedlockService) => redlock.using('a', 'x' as unknown as number, () => 1),
       /Expected options to be a ttl in ms or an object, got "x"/,
+    ],
+    [
+      'null for options of a body',
+      (redlock: RedlockService) => redlock.using('a', null as unknown as object, () => 1),
+      /Expected options to be a ttl in ms or an object, got null/,
     ],
     [
       'options that are none, for one attempt',
