@@ -18,7 +18,7 @@ import { RedisConnection, type ConnectionListener } from './redis-connection.js'
 import { isReadOnly, lostOutcome, unsentOutcome } from './redis-outcomes.js';
 import { readCertified, type Certified } from './redis-replies.js';
 import { certifyArguments } from './redis-script-arguments.js';
-import { scriptsOf } from './redis-scripts.js';
+import { scriptsOf, type RedisScripts } from './redis-scripts.js';
 import type { RedisTarget } from './redis-target.js';
 
 /** What a link needs to know. */
@@ -40,6 +40,7 @@ export interface LinkSettings {
 /** A server as it is reached now: by one connection at a time, or not at all. */
 export class RedisLink implements ConnectionListener {
   readonly #settings: LinkSettings;
+  readonly #scripts: RedisScripts;
   readonly #reconnectDelay: ReconnectDelay;
   readonly #lastServer = new LastServer();
   #connection: RedisConnection | null = null;
@@ -56,6 +57,7 @@ export class RedisLink implements ConnectionListener {
 
   constructor(settings: LinkSettings) {
     this.#settings = settings;
+    this.#scripts = scriptsOf(settings.world, settings.isPersistent);
     this.#reconnectDelay = new ReconnectDelay(settings.environment);
     this.#connect();
   }
@@ -106,7 +108,7 @@ export class RedisLink implements ConnectionListener {
 
   /** @internal Called by the connection. */
   ready(connection: RedisConnection): void {
-    const { environment, target, world, isPersistent } = this.#settings;
+    const { environment, target } = this.#settings;
     const askedAt = environment.now();
     let certified: Certified | null = null;
     let clock: ClockReading = { offset: 0, error: Infinity };
@@ -122,7 +124,7 @@ export class RedisLink implements ConnectionListener {
       clock = { offset, error };
     });
     // Where loading is not allowed, the first use of a script is answered with NOSCRIPT.
-    const { acquire, extend, release, batch } = scriptsOf(world, isPersistent);
+    const { acquire, extend, release, batch } = this.#scripts;
     for (const { text } of [acquire, extend, release, batch]) {
       connection.call(encodeCommand('script', ['load', text]), () => undefined);
     }
@@ -147,9 +149,9 @@ export class RedisLink implements ConnectionListener {
 
   // Sent as text: it is used too rarely for the server to keep it.
   #certification(): EncodedCommand {
-    const { isPersistent, peers, world } = this.#settings;
-    const { text } = scriptsOf(world, isPersistent).certify;
-    return encodeCommand('eval', [text, ...certifyArguments(world, peers.nodeCount)]);
+    const { peers, world } = this.#settings;
+    const args = certifyArguments(world, peers.nodeCount);
+    return encodeCommand('eval', [this.#scripts.certify.text, ...args]);
   }
 
   // In the async context of the start, as the watch is: a connection outlives the call whose
