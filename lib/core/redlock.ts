@@ -39,9 +39,11 @@ export interface RedlockStatus {
   readonly waiting: number;
 }
 
-/** What a {@link Redlock} gets from its surroundings; everything has a default. */
+/** What a {@link Redlock} and its nodes get from their surroundings. */
 export interface RedlockPorts {
+  /** @default the process's clocks, timers and randomness */
   readonly environment?: Environment;
+  /** @default nobody is told */
   readonly observer?: RedlockObserver;
 }
 

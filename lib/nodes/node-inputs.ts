@@ -1,9 +1,10 @@
 // From what an application names as nodes to the nodes themselves.
 import { systemEnvironment, type Environment } from '../core/environment.js';
 import type { LockNode } from '../core/lock-node.js';
-import { silentObserver, type RedlockObserver } from '../core/observer.js';
+import { silentObserver } from '../core/observer.js';
 import type { ResolvedOptions } from '../core/options.js';
 import { majorityOf } from '../core/quorum.js';
+import type { RedlockPorts } from '../core/redlock.js';
 import { checkBoolean, wrongType } from '../core/option-checks.js';
 import type { Milliseconds } from '../core/units.js';
 import { MemoryNode } from './memory-node.js';
@@ -57,14 +58,6 @@ export interface NodeSet {
   close(): Promise<void>;
 }
 
-/** Where a set of nodes gets time from, and whom it tells. */
-export interface NodePorts {
-  /** @default the process's clocks and timers */
-  readonly environment?: Environment;
-  /** @default nobody */
-  readonly observer?: RedlockObserver;
-}
-
 /**
  * Makes the nodes and begins to connect them. Without `inputs`: one {@link MemoryNode}.
  * @throws TypeError for an entry that names no server in a known way.
@@ -73,7 +66,7 @@ export interface NodePorts {
 export function createNodes(
   inputs: readonly NodeInput[] | undefined,
   options: ResolvedOptions,
-  ports: NodePorts = {},
+  ports: RedlockPorts = {},
 ): NodeSet {
   const environment = ports.environment ?? systemEnvironment;
   const peers = new NodePeers(inputs?.length ?? 1);
