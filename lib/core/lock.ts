@@ -97,7 +97,7 @@ export class Lock implements AsyncDisposable {
     checkTtl(ttl, this.#ttlMax);
     this.assertHeld();
     if (this.#holding.isPastMaxHold()) {
-      throw this.#lostError('maxHold', `cannot be extended: ${explain('maxHold')}`);
+      throw this.#lostError('maxHold', `cannot be extended: ${explanations.maxHold}`);
     }
     const isRenewed = await this.#holding.extend(ttl);
     if (isRenewed) return;
@@ -136,7 +136,7 @@ export class Lock implements AsyncDisposable {
   /** @internal The error that says why the lock is not held any more. */
   lostError(result?: unknown): LockLostError {
     const { lossReason } = this.#holding;
-    return this.#lostError(lossReason, `is not held any more: ${explain(lossReason)}`, result);
+    return this.#lostError(lossReason, `is not held any more: ${explanations[lossReason]}`, result);
   }
 
   #lostError(reason: LossReason, state: string, result?: unknown): LockLostError {
@@ -184,19 +184,11 @@ class Abortion {
   }
 }
 
-function explain(reason: LossReason): string {
-  switch (reason) {
-    case 'expired':
-      return 'its validity ended before it was extended; use the watchdog or a longer ttl';
-    case 'suspended':
-      return 'the machine was suspended, or its wall clock was set forward';
-    case 'revoked':
-      return 'too few nodes still have its keys';
-    case 'maxHold':
-      return 'its maxHold is over, so it is not extended any more';
-    case 'closed':
-      return 'the application shut down and shutdownTimeout was spent';
-    case 'released':
-      return 'its holder released it';
-  }
-}
+const explanations: Readonly<Record<LossReason, string>> = {
+  expired: 'its validity ended before it was extended; use the watchdog or a longer ttl',
+  suspended: 'the machine was suspended, or its wall clock was set forward',
+  revoked: 'too few nodes still have its keys',
+  maxHold: 'its maxHold is over, so it is not extended any more',
+  closed: 'the application shut down and shutdownTimeout was spent',
+  released: 'its holder released it',
+};

@@ -10,6 +10,7 @@ import {
 } from './locked-definition.js';
 import { lockMethod, type Method, type ResultKind } from './locked-method.js';
 import { getRedlockToken } from './redlock.tokens.js';
+import { isObject } from './result-checks.js';
 import { warnOfRepeatedRuns } from './scheduled-methods.js';
 import type { LockedResource } from './locked-resource.js';
 import type { Milliseconds } from '../core/units.js';
@@ -204,12 +205,7 @@ const synchronousTypes: readonly unknown[] = [String, Number, Boolean, BigInt, S
 function isObservableClass(type: unknown): boolean {
   // By shape: it may be a Subject, or of another copy of rxjs.
   const prototype: unknown = typeof type === 'function' ? type.prototype : undefined;
-  return (
-    typeof prototype === 'object' &&
-    prototype !== null &&
-    'subscribe' in prototype &&
-    'pipe' in prototype
-  );
+  return isObject(prototype) && 'subscribe' in prototype && 'pipe' in prototype;
 }
 
 /**
