@@ -2,7 +2,7 @@
 
 /** @throws TypeError */
 export function checkObject(name: string, value: unknown): void {
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return;
+  if (isObject(value) && !Array.isArray(value)) return;
   throw new TypeError(`Expected ${name} to be an object, got ${describeSafely(value)}`);
 }
 
@@ -72,4 +72,17 @@ export function describe(value: unknown): string {
   if (Array.isArray(value)) return value.length === 0 ? 'an empty array' : 'an array';
   if (typeof value === 'object' && value !== null) return 'an object';
   return String(value);
+}
+
+/** Whether `value` is an object with all of these methods. */
+export function hasMethods<Name extends string>(
+  value: unknown,
+  names: readonly Name[],
+): value is Record<Name, () => unknown> {
+  return isObject(value) && names.every((name) => typeof value[name] === 'function');
+}
+
+/** Whether `value` is an object whose properties can be looked at; a function is not. */
+export function isObject(value: unknown): value is Record<PropertyKey, unknown> {
+  return typeof value === 'object' && value !== null;
 }

@@ -6,7 +6,8 @@ import { ReadableStream } from 'node:stream/web';
 import { defer, isObservable, Observable, Subject, takeUntil } from 'rxjs';
 
 import { ignoreAbort, interruptOnAbort } from '../core/abort-listener.js';
-import { hasStreamingBody, isObject, streamOf } from './result-checks.js';
+import { isObject } from '../core/option-checks.js';
+import { hasStreamingBody, streamOf } from './result-checks.js';
 import type { Hold } from './lock-hold.js';
 import type { ClosableStream } from './result-checks.js';
 

@@ -1,6 +1,7 @@
 import { Inject, type StreamableFile } from '@nestjs/common';
 import type { Observable } from 'rxjs';
 
+import { isObject } from '../core/option-checks.js';
 import {
   attachDefinition,
   checkMethods,
@@ -10,7 +11,6 @@ import {
 } from './locked-definition.js';
 import { lockMethod, type Method, type ResultKind } from './locked-method.js';
 import { getRedlockToken } from './redlock.tokens.js';
-import { isObject } from './result-checks.js';
 import { warnOfRepeatedRuns } from './scheduled-methods.js';
 import type { LockedResource } from './locked-resource.js';
 import type { Milliseconds } from '../core/units.js';

@@ -3,7 +3,7 @@ import { heldBy, runHolding } from './lock-context.js';
 import { findJoinable, type Caller, type ReentrantOptions } from './reentry.js';
 import type { ResourceState } from '../core/inspection.js';
 import type { Lock } from '../core/lock.js';
-import { checkBoolean, checkObject, wrongType } from '../core/option-checks.js';
+import { checkBoolean, checkObject, isObject, wrongType } from '../core/option-checks.js';
 import type { AcquireOptions, UsingOptions } from '../core/options.js';
 import type { Milliseconds } from '../core/units.js';
 
@@ -167,10 +167,7 @@ function usingArguments<T>(
     throw new TypeError('Expected the options before the body, got them after it');
   }
   const options = typeof optionsOrBody === 'number' ? { ttl: optionsOrBody } : optionsOrBody;
-  const given: unknown = options;
-  if (typeof given !== 'object' || given === null) {
-    throw wrongType('options', 'a ttl in ms or an object', given);
-  }
+  if (!isObject(options)) throw wrongType('options', 'a ttl in ms or an object', options);
   if (typeof bodyAfterOptions !== 'function') {
     throw wrongType('body', 'a function', bodyAfterOptions);
   }

@@ -3,6 +3,8 @@ import { ReadableStream } from 'node:stream/web';
 
 import { isObservable } from 'rxjs';
 
+import { hasMethods, isObject } from '../core/option-checks.js';
+
 /** The part of Node's Readable that is needed; streams of other libraries have it too. */
 export interface ClosableStream extends NodeJS.ReadableStream {
   destroy(error?: unknown): unknown;
@@ -48,13 +50,6 @@ export function hasStreamingBody(
   return value.body instanceof ReadableStream && !value.bodyUsed;
 }
 
-function hasMethods<Name extends string>(
-  value: unknown,
-  names: readonly Name[],
-): value is Record<Name, () => unknown> {
-  return isObject(value) && names.every((name) => typeof value[name] === 'function');
-}
-
 /** Whether `value` can be awaited. */
 export function isPromiseLike(value: unknown): value is PromiseLike<unknown> {
   return typeof (Object(value) as Partial<PromiseLike<unknown>>).then === 'function';
@@ -63,9 +58,4 @@ export function isPromiseLike(value: unknown): value is PromiseLike<unknown> {
 /** Whether `value` can be iterated by `for await`. */
 export function isAsyncIterable(value: unknown): value is AsyncIterable<unknown, unknown> {
   return isObject(value) && Symbol.asyncIterator in value;
-}
-
-/** Whether `value` is an object whose properties can be looked at; a function is not. */
-export function isObject(value: unknown): value is Record<PropertyKey, unknown> {
-  return typeof value === 'object' && value !== null;
 }

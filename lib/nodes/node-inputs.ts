@@ -5,7 +5,7 @@ import { silentObserver } from '../core/observer.js';
 import type { ResolvedOptions } from '../core/options.js';
 import { majorityOf } from '../core/quorum.js';
 import type { RedlockPorts } from '../core/redlock.js';
-import { checkBoolean, wrongType } from '../core/option-checks.js';
+import { checkBoolean, hasMethods, wrongType } from '../core/option-checks.js';
 import type { Milliseconds } from '../core/units.js';
 import { MemoryNode } from './memory-node.js';
 import { NodePeers } from './redis-audit.js';
@@ -198,11 +198,6 @@ function isLockNode(input: unknown): input is LockNode {
 function isClient(input: unknown): input is RedisClient {
   // `call` tells it from a client of node-redis.
   return hasMethods(input, ['duplicate', 'disconnect', 'call']) && 'options' in input;
-}
-
-function hasMethods(input: unknown, names: readonly string[]): input is object {
-  if (typeof input !== 'object' || input === null) return false;
-  return names.every((name) => typeof Reflect.get(input, name) === 'function');
 }
 
 function unknownEntry(input: unknown, origin: string): TypeError {
