@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import * as library from 'nestjs-locked';
 
-import { nodeTimeoutOf, resolveOptions } from '../lib/core/options.js';
+import { nodeTimeoutOf, resolveAcquire, resolveOptions } from '../lib/core/options.js';
 
 const root = join(import.meta.dirname, '..');
 const readme = readFileSync(join(root, 'README.md'), 'utf8');
@@ -30,7 +30,8 @@ describe('the README', () => {
 
     expect([500, 2_000, 30_000].map((ttl) => nodeTimeoutOf(options, ttl))).toEqual([50, 100, 500]);
     expect(nodeTimeoutOf(options, 100)).toBe(25);
-    expect(options.watchdog).toEqual({ acquire: false, using: true });
+    expect(resolveAcquire(options, 'acquire', undefined, {}).watchdog).toBe(false);
+    expect(resolveAcquire(options, 'using', undefined, {}).watchdog).toBe(true);
     expect([1, 2, 3, 4].map((count) => resolveOptions({}, count).world.quarantine > 0)).toEqual([
       false,
       false,

@@ -133,7 +133,8 @@ export interface ResolvedOptions {
   /** Null: derived from each ttl, see {@link nodeTimeoutOf}. */
   readonly nodeTimeout: Milliseconds | null;
   readonly stallTimeout: Milliseconds;
-  readonly watchdog: { readonly acquire: boolean; readonly using: boolean };
+  /** Where a call with a body says nothing; one by hand is extended only if it says so. */
+  readonly watchdog: boolean;
   readonly maxHold: Milliseconds;
   readonly shutdownTimeout: Milliseconds;
   readonly world: World;
@@ -202,7 +203,6 @@ export function resolveOptions(options: RedlockOptions, nodeCount: number): Reso
   checkNames('only options of RedlockOptions', options, OPTIONS);
   const ttlMax = checkInteger('ttlMax', options.ttlMax ?? 30_000, TTL_MIN, 86_400_000);
   const driftFactor = checkNumber('driftFactor', options.driftFactor ?? 0.01, 0.001, 0.1);
-  const watchdog = checkOptionalBoolean('watchdog', options.watchdog);
   return Object.freeze({
     ttlMax,
     driftFactor,
@@ -214,7 +214,7 @@ export function resolveOptions(options: RedlockOptions, nodeCount: number): Reso
         ? null
         : checkInteger('nodeTimeout', options.nodeTimeout, 1, ttlMax),
     stallTimeout: checkInteger('stallTimeout', options.stallTimeout ?? 5_000, 1, DELAY_MAX),
-    watchdog: Object.freeze({ acquire: false, using: watchdog ?? true }),
+    watchdog: checkOptionalBoolean('watchdog', options.watchdog) ?? true,
     maxHold: checkInteger('maxHold', options.maxHold ?? 3_600_000, TTL_MIN, DELAY_MAX),
     shutdownTimeout: checkInteger(
       'shutdownTimeout',
@@ -245,7 +245,8 @@ export function resolveAcquire(
     wait: checkInteger('wait', options.wait ?? defaults.wait, 0, DELAY_MAX),
     retryDelay: checkRetryDelay(options.retryDelay, defaults.retryDelay),
     signal: checkSignal(options.signal),
-    watchdog: checkOptionalBoolean('watchdog', options.watchdog) ?? defaults.watchdog[kind],
+    watchdog:
+      checkOptionalBoolean('watchdog', options.watchdog) ?? (kind === 'using' && defaults.watchdog),
     maxHold,
     holdAtLeast: checkInteger('holdAtLeast', options.holdAtLeast ?? 0, 0, maxHold, ' (maxHold)'),
   };

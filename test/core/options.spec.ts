@@ -21,7 +21,7 @@ describe('the options that nobody gives', () => {
       driftFactor: 0.01,
       nodeTimeout: null,
       stallTimeout: 5_000,
-      watchdog: { acquire: false, using: true },
+      watchdog: true,
       maxHold: 3_600_000,
       shutdownTimeout: 10_000,
       world: {
@@ -120,8 +120,12 @@ describe('what follows from the options', () => {
   });
 
   it('is a watchdog for `using` alone', () => {
-    expect(resolveOptions({ watchdog: true }, 3).watchdog).toEqual({ acquire: false, using: true });
-    expect(resolveOptions({ watchdog: false }, 3).watchdog.using).toBe(false);
+    const on = resolveOptions({ watchdog: true }, 3);
+    const off = resolveOptions({ watchdog: false }, 3);
+
+    expect(resolveAcquire(on, 'using', 500, {}).watchdog).toBe(true);
+    expect(resolveAcquire(on, 'acquire', 500, {}).watchdog).toBe(false);
+    expect(resolveAcquire(off, 'using', 500, {}).watchdog).toBe(false);
   });
 
   it.each([

@@ -60,7 +60,7 @@ describe('options that keep their rules', () => {
             keyPrefix,
             fencing,
             quarantine: quarantine > 0,
-            watchdog: watchdog.using,
+            watchdog,
             ...(nodeTimeout === null ? {} : { nodeTimeout }),
           },
           nodeCount,
