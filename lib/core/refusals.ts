@@ -33,7 +33,8 @@ export function refusalError(ensemble: Ensemble, refusal: Refusal): RedlockError
   });
   const what = `Could not lock ${describeResources(resources)} ${effort(refusal)}`;
   const said = describeVotes(votes);
-  const retryAfter = freeAfter(answers, ensemble.quorum);
+  const delayOf = verdict === 'taken' ? freeAfter : votesAfter;
+  const retryAfter = quorumAfter(answers.map(delayOf), ensemble.quorum);
   switch (verdict) {
     case 'taken': {
       const until = retryAfter === null ? '' : ` for another ${retryAfter} ms, unless extended`;
@@ -107,16 +108,20 @@ function takenOf({ resources, answers }: Refusal): readonly string[] {
   return resources.filter((_, place) => places.includes(place));
 }
 
-// After how long enough nodes for a quorum may be free: those that do not hold it are free now.
-function freeAfter(
-  answers: readonly (AcquireAnswer | null)[],
-  quorum: number,
-): Milliseconds | null {
-  const delays = answers.map((answer) => {
-    if (answer?.vote === 'taken') return answer.remaining < 0 ? Infinity : answer.remaining;
-    if (answer?.vote === 'quarantined') return answer.remaining;
-    return answer?.vote === 'failed' ? Infinity : 0;
-  });
+// After how long a node may be free: one that has not answered is taken for free now.
+function freeAfter(answer: AcquireAnswer | null): Milliseconds {
+  if (answer === null) return 0;
+  if (answer.vote !== 'taken') return votesAfter(answer);
+  return answer.remaining < 0 ? Infinity : answer.remaining;
+}
+
+// After how long a node may vote. One that is taken does so already.
+function votesAfter(answer: AcquireAnswer | null): Milliseconds {
+  if (answer === null || answer.vote === 'failed') return Infinity;
+  return answer.vote === 'quarantined' ? answer.remaining : 0;
+}
+
+function quorumAfter(delays: Milliseconds[], quorum: number): Milliseconds | null {
   const delay = delays.sort((a, b) => a - b)[quorum - 1] ?? Infinity;
   return Number.isFinite(delay) && delay > 0 ? Math.ceil(delay) : null;
 }

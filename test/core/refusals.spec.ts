@@ -59,6 +59,8 @@ describe('too few votes', () => {
     ],
     ['may be enough at any time where nodes fail', [quarantined(200), failed, failed], null],
     ['may be enough at any time where nodes are silent', [null, null, quarantined(200)], null],
+    ['are no more when a lock ends that a node is taken by', [taken(7_000), failed, null], null],
+    ['count those that are taken, which vote', [taken(7_000), quarantined(200), null], 200],
   ])('%s', (_name, answers, expected) => {
     const error = expectInstance(refusal('noQuorum', answers), NoQuorumError);
 
