@@ -23,7 +23,7 @@ export function findScope(definition: LockedDefinition): EndpointScope | undefin
 /** One call of a `@Locked` endpoint. */
 export class EndpointScope {
   readonly context: ExecutionContext;
-  /** Aborts when the response is over: nobody needs the lock then, so waiting for it ends. */
+  /** Aborts when the response is over or its client is gone: waiting for the lock ends. */
   readonly signal: AbortSignal;
   readonly #definition: LockedDefinition;
   #entry: Entry | null = null;

@@ -1,6 +1,7 @@
 import { Stream } from 'node:stream';
 
 import {
+  HttpException,
   Inject,
   Injectable,
   Optional,
@@ -55,6 +56,8 @@ const handledKey = Symbol.for('nestjs-locked.handled');
  * commits inside the lock. An `APP_INTERCEPTOR` of the root module, or of a module imported before
  * `RedlockModule`, is not an inner one: Nest runs it first.
  *
+ * Over HTTP, a call whose client goes while it waits for its lock does not run.
+ *
  * The lock waits for a handler's unfinished stream, even when the client has its response, unless
  * nobody has begun to read the stream by then. It waits for what a handler writes by itself, with
  * `@Res()`, only if the handler awaits the end of that.
@@ -102,6 +105,7 @@ export class LockedInterceptor implements NestInterceptor {
       if (handledKey in context) return next.handle().subscribe(subscriber);
       Object.defineProperty(context, handledKey, { value: true, configurable: true });
       const cancel = new AbortController();
+      whenDeserted(context, () => cancel.abort(desertedException()));
       const scope = new EndpointScope(definition, context, cancel.signal);
       const outside = captureContext();
       let response: Subscription | undefined;
@@ -195,16 +199,37 @@ function whenSent(context: ExecutionContext, listener: () => void): void {
   const transport = context.getType<'http' | 'rpc' | 'ws' | 'graphql'>();
   // By then, what these transports were given is being read, if it ever will be.
   if (transport === 'rpc' || transport === 'ws') afterMicrotasks(listener);
-  if (transport !== 'http') return;
+  whenClosed(responseOf(context), listener);
+}
+
+/** Calls `listener` when the client of an HTTP call goes before anybody has answered it. */
+function whenDeserted(context: ExecutionContext, listener: () => void): void {
+  const response = responseOf(context);
+  whenClosed(response, () => {
+    if (response?.writableEnded === false) listener();
+  });
+}
+
+/** What a call ends with that has no lock yet and whose client is gone: no news for the log. */
+function desertedException(): HttpException {
+  return new HttpException('The client has gone before the lock was acquired', 499);
+}
+
+/** Node's response to an HTTP call, which Fastify's reply has inside. */
+function responseOf(context: ExecutionContext): ServerResponse | undefined {
+  if (context.getType() !== 'http') return undefined;
   const response = context.switchToHttp().getResponse<ServerResponse & { raw?: ServerResponse }>();
-  // Fastify's reply has Node's response inside.
   const raw = response.raw ?? response;
-  if (!(raw instanceof Stream)) return;
-  if (raw.closed) listener();
-  else raw.once('close', listener);
+  return raw instanceof Stream ? raw : undefined;
+}
+
+function whenClosed(response: ServerResponse | undefined, listener: () => void): void {
+  if (response?.closed === true) listener();
+  else response?.once('close', listener);
 }
 
 /** Node's response, of HTTP/1 or HTTP/2. */
 interface ServerResponse extends Stream {
   readonly closed?: boolean;
+  readonly writableEnded?: boolean;
 }
