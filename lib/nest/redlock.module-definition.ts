@@ -17,9 +17,11 @@ import {
   checkNames,
   checkObject,
   describeSafely,
+  isObject,
   wrongType,
 } from '../core/option-checks.js';
 import { resolveOptions, type RedlockOptions, type ResolvedOptions } from '../core/options.js';
+import { methodsOf } from './locked-definition.js';
 import { checkDomain, defaultDomain } from './redlock.tokens.js';
 import { resolveHttpStatus, type RedlockHttpStatus } from './transport-errors.js';
 import type { NodeInput } from '../nodes/node-inputs.js';
@@ -179,7 +181,8 @@ const ASYNC_OPTIONS: Readonly<Record<keyof RedlockModuleAsyncOptions, true>> = {
 
 /**
  * Provides a {@link Registration} made by `useFactory`, `useClass` or `useExisting`.
- * @throws TypeError unless exactly one of them is given, and for an unknown option.
+ * @throws TypeError unless exactly one of them is given, for an unknown option, and where one of
+ *   them needs a class that itself needs the locks.
  */
 export function provideRegistration(
   provide: symbol,
@@ -195,6 +198,7 @@ export function provideRegistration(
         `got ${given.length}`,
     );
   }
+  for (const token of [useClass, useExisting, ...inject]) checkIndependent(token, options.name);
   if (useFactory !== undefined) {
     const create = async (...args: unknown[]): Promise<Registration> =>
       createRegistration(await useFactory(...args), 'the result of useFactory');
@@ -206,6 +210,20 @@ export function provideRegistration(
     return [useClass, { provide, inject: [useClass], useFactory: create }];
   }
   return [{ provide, inject: [useExisting ?? ''], useFactory: create }];
+}
+
+// Nest finds no cycles through factories: the application would never start, and not say why.
+function checkIndependent(injected: unknown, domain = defaultDomain): void {
+  const token = isObject(injected) && 'token' in injected ? injected.token : injected;
+  if (typeof token !== 'function' || !isObject(token.prototype)) return;
+  for (const { method, domain: theirs } of methodsOf(token.prototype).values()) {
+    if (theirs !== domain) continue;
+    throw new TypeError(
+      `Expected forRootAsync to need no class with @Locked methods of the same lock domain, got ` +
+        `${token.name} with ${method}: each would wait for the other. Move the method to a class ` +
+        `of its own`,
+    );
+  }
 }
 
 function checkEnvironment(environment: unknown): Environment {

@@ -63,6 +63,16 @@ class OptionsOfSettings implements RedlockOptionsFactory {
   }
 }
 
+@Injectable()
+class LockedSettings extends Settings implements RedlockOptionsFactory {
+  @Locked('settings')
+  async refresh(): Promise<void> {}
+
+  createRedlockOptions(): RedlockFactoryOptions {
+    return { nodes: this.nodes };
+  }
+}
+
 @Module({
   providers: [Settings, OptionsOfSettings],
   exports: [Settings, OptionsOfSettings],
@@ -241,6 +251,24 @@ describe('RedlockModule registered', () => {
   });
 });
 
+it('RedlockModule may be made of what another lock domain locks', async () => {
+  const settings = {
+    module: SettingsModule,
+    providers: [LockedSettings],
+    exports: [LockedSettings],
+  };
+  const billing = RedlockModule.forRootAsync({
+    name: 'billing',
+    imports: [settings],
+    useExisting: LockedSettings,
+  });
+
+  const module = await startPlain({ imports: [RedlockModule.forRoot(), billing] });
+
+  const redlock = module.get<RedlockService>(getRedlockToken('billing'));
+  expect((await redlock.status()).quorum).toBe(2);
+});
+
 describe('RedlockModule given bad input', () => {
   it.each([
     [
@@ -314,6 +342,29 @@ describe('RedlockModule given bad input', () => {
       'a ttl beside the factory',
       () => RedlockModule.forRootAsync({ useFactory: () => ({}), ttl: 5_000 } as object),
       /RedlockModuleAsyncOptions, got "ttl"/,
+    ],
+    [
+      'a factory that needs what needs the locks',
+      () => RedlockModule.forRootAsync({ inject: [LockedSettings], useFactory: () => ({}) }),
+      /LockedSettings with LockedSettings\.refresh: each would wait for the other\. Move/,
+    ],
+    [
+      'the same where it is optional',
+      () => {
+        const inject = [{ token: LockedSettings, optional: true }];
+        return RedlockModule.forRootAsync({ inject, useFactory: () => ({}) });
+      },
+      /LockedSettings with LockedSettings\.refresh/,
+    ],
+    [
+      'a class that needs the locks which it makes',
+      () => RedlockModule.forRootAsync({ useClass: LockedSettings }),
+      /LockedSettings with LockedSettings\.refresh/,
+    ],
+    [
+      'such a provider',
+      () => RedlockModule.forRootAsync({ useExisting: LockedSettings }),
+      /LockedSettings with LockedSettings\.refresh/,
     ],
   ])('%s: an error at once', (_name, register, message) => {
     const error = String(thrown(register));
