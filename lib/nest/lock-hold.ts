@@ -2,7 +2,8 @@
 // an endpoint's response outlives its handler.
 import { captureContext, type ContextRunner } from './lock-context.js';
 import type { Lock } from '../core/lock.js';
-import type { PlacedOptions, RedlockService } from './redlock.service.js';
+import { placeOption, type PlacedOptions, type RedlockService } from './redlock.service.js';
+import { isPromiseLike } from './result-checks.js';
 
 /**
  * A lock held until somebody says that its use is over. It ends at the latest by `maxHold`,
@@ -35,7 +36,7 @@ export function openHold(
   options: PlacedOptions,
 ): Promise<Hold> {
   return new Promise((resolve, reject) => {
-    const finished = service.using(resources, options, (lock) => {
+    const finished = runLocked(service, resources, options, (lock) => {
       const { hold, ended } = createHold(lock, () => finished);
       resolve(hold);
       return ended;
@@ -43,6 +44,26 @@ export function openHold(
     // Has no effect once there is a hold: from then on its `end` or `endQuietly` reports.
     finished.catch(reject);
   });
+}
+
+/**
+ * Runs `body` by `service.using`.
+ * @throws TypeError at once where that is a mock which does not lock.
+ */
+export function runLocked(
+  service: RedlockService,
+  resources: string | readonly string[],
+  options: PlacedOptions,
+  body: (lock: Lock) => Promise<unknown>,
+): Promise<unknown> {
+  const finished = service.using(resources, options, body);
+  // A test double can have any shape.
+  if (isPromiseLike(finished)) return finished;
+  throw new TypeError(
+    `Expected the RedlockService of ${options[placeOption]} to return a promise from using(), ` +
+      `got a mock that does not lock. Let it run the body, using: (_resources, _options, body) ` +
+      `=> body(lock), or import RedlockModule.forRoot(), which without nodes locks in this process`,
+  );
 }
 
 /**

@@ -88,7 +88,7 @@ function inOptionsOf<T>(method: string, check: () => T): T {
 
 function readOptions(given: number | LockedOptions) {
   const options = typeof given === 'number' ? { ttl: given } : given;
-  if (typeof options !== 'object' || (options as unknown) === null) {
+  if (typeof options !== 'object' || (options as unknown) === null || Array.isArray(options)) {
     throw wrongType('options', 'a ttl in ms or an object', given);
   }
   const { onTaken = 'throw', redlock: domain = defaultDomain, ...using } = options;

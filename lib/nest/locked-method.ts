@@ -3,11 +3,11 @@ import { from, isObservable, mergeMap, Observable } from 'rxjs';
 
 import { LockTakenError } from '../core/errors.js';
 import { findScope, type EndpointScope, type Entry } from './endpoint-scope.js';
-import { createHold, openHold } from './lock-hold.js';
+import { createHold, openHold, runLocked } from './lock-hold.js';
 import { nameResources, originOf } from './locked-resource.js';
 import { holdWhileIterated, holdWhileObserved, holdWhileOngoing } from './locked-result.js';
 import { getRedlockToken } from './redlock.tokens.js';
-import { isAsyncIterable, isDeferred, isOngoing, isPromiseLike } from './result-checks.js';
+import { isAsyncIterable, isDeferred, isOngoing } from './result-checks.js';
 import type { Lock } from '../core/lock.js';
 import type { LockedDefinition } from './locked-definition.js';
 import type { RedlockService } from './redlock.service.js';
@@ -97,10 +97,8 @@ class LockedCall {
 
   /** Runs `body` under a lock of the call's own. */
   using(body: (lock: Lock) => Promise<unknown>): Promise<unknown> {
-    const service = this.#service();
-    const finished = service.using(this.#names(undefined), this.definition.options, body);
-    if (isPromiseLike(finished)) return finished;
-    throw this.#strangeService();
+    const { options } = this.definition;
+    return runLocked(this.#service(), this.#names(undefined), options, body);
   }
 
   /** Runs the method itself. */
@@ -142,16 +140,12 @@ class LockedCall {
     const service = instance?.[getRedlockToken(this.definition.domain)];
     // A test double can have any shape.
     if (typeof service?.using === 'function') return service;
-    throw this.#strangeService();
-  }
-
-  #strangeService(): TypeError {
-    return new TypeError(
+    throw new TypeError(
       `Expected ${this.definition.method} to be called on an instance that Nest created from its ` +
         `class, as @Locked gets its RedlockService by injection. Got one from elsewhere (new, ` +
-        `useFactory, useValue), one whose constructor has not ended, one with a mock that does ` +
-        `not lock, or no instance. Register the class as a provider, or create it with ` +
-        `ModuleRef.create(), and call the method after its constructor, as in onModuleInit()`,
+        `useFactory, useValue), one whose constructor has not ended, one whose mock of the ` +
+        `service has no using(), or no instance. Register the class as a provider, or create it ` +
+        `with ModuleRef.create(), and call the method after its constructor, as in onModuleInit()`,
     );
   }
 }

@@ -264,6 +264,11 @@ describe('a @Locked method of every kind of instance', () => {
     async run(): Promise<unknown> {
       return currentLock()?.resources;
     }
+
+    @Locked('kinds')
+    async *steps(): AsyncGenerator<number, void> {
+      yield 1;
+    }
   }
   @Injectable({ scope: Scope.REQUEST })
   class PerRequest extends Transient {}
@@ -395,21 +400,27 @@ describe('a @Locked method of every kind of instance', () => {
     { get: (_target, key) => (key === 'then' ? undefined : () => mockOfEverything) },
   );
 
+  const withoutUsing = /Transient\.\w+ .*whose mock of the service has no using\(\)/;
+  const withoutLock = /RedlockService of Transient\.\w+ .*a mock that does not lock\. Let it run/;
+
   it.each([
-    ['without using', {}],
-    ['whose using gives nothing', { using: () => undefined }],
-    ['whose using gives a mock of everything', { using: () => mockOfEverything }],
-    ['of everything', mockOfEverything],
-  ])('says what to do where a test gives it a mock %s', async (_name, mock) => {
+    ['without using', {}, withoutUsing],
+    ['whose using gives nothing', { using: () => undefined }, withoutLock],
+    ['whose using gives a mock of everything', { using: () => mockOfEverything }, withoutLock],
+    ['of everything', mockOfEverything, withoutLock],
+  ])('says what to do where a test gives it a mock %s', async (_name, mock, message) => {
     const module = await Test.createTestingModule({ providers: [Transient] })
       .useMocker(() => mock)
       .compile();
     afterTest(() => module.close());
 
-    const error = await rejection((await module.resolve(Transient)).run());
+    const service = await module.resolve(Transient);
+    const errors = [await rejection(service.run()), await rejection(service.steps().next())];
 
-    expect(error).toBeInstanceOf(TypeError);
-    expect(String(error)).toMatch(/Transient\.run.*RedlockService.*a mock that does not lock/s);
+    for (const error of errors) {
+      expect(error).toBeInstanceOf(TypeError);
+      expect(String(error)).toMatch(message);
+    }
   });
 
   it('ends the start of an application without RedlockModule, saying what to import', async () => {
@@ -813,6 +824,7 @@ describe('@Locked on what cannot be locked', () => {
     ['ttl NaN', () => Locked('a', NaN), /ttl .*got NaN/],
     ['ttl 99', () => Locked('a', 99), /ttl .*got 99/],
     ['ttl null', () => Locked('a', null as unknown as number), /ttl in ms or an object, got null/],
+    ['options []', () => Locked('a', [] as object), /ttl in ms or an object, got an empty array/],
     ['wait -1', () => Locked('a', { wait: -1 }), /wait .*got -1/],
     ['retryDelay 0', () => Locked('a', { retryDelay: { min: 0 } }), /retryDelay\.min .*got 0/],
     ['onTaken maybe', () => Locked('a', { onTaken: 'maybe' as 'skip' }), /onTaken .*got "maybe"/],
