@@ -21,6 +21,8 @@ export class NodeHealth {
   #clockOffset: Milliseconds | null = null;
   #quarantinedUntil: Milliseconds;
   #quarantineTimer: TimerHandle = null;
+  /** Whether a quarantine was told of, and its end was not. */
+  #isQuarantineTold = false;
   #suspensionToldAt: Milliseconds = -Infinity;
   #suspensionsUntold = 0;
 
@@ -103,7 +105,9 @@ export class NodeHealth {
 
   /** It answers again, as it was before. */
   resumed(): void {
-    if (this.#state === 'suspended') this.up(this.#findings);
+    if (this.#state !== 'suspended') return;
+    this.up(this.#findings);
+    this.#tellQuarantineEnd();
   }
 
   /** Not connected, or not fit. Until it is refused, its findings stay known while it is away. */
@@ -119,15 +123,20 @@ export class NodeHealth {
     this.#clockOffset = nodeTime / 1_000 - this.environment.wallClock();
   }
 
-  /** The node's votes do not count for this long. */
+  /** The node's votes do not count for this long, which may be 0. */
   quarantined(told: Milliseconds): void {
     // A server may say anything.
     const remaining = Math.min(told, DELAY_MAX);
+    if (remaining <= 0) {
+      this.#tellQuarantineEnd();
+      return;
+    }
     // A closed node may still hear its last answers.
-    if (remaining <= 0 || this.#state === 'down') return;
+    if (this.#state === 'down') return;
     const now = this.environment.now();
     this.#quarantinedUntil = now + remaining;
     if (this.#quarantineTimer !== null) return;
+    this.#isQuarantineTold = true;
     this.#tell(
       `Its votes do not count for ${remaining} ms: it may have forgotten locks that are held.`,
       true,
@@ -149,9 +158,17 @@ export class NodeHealth {
       this.#quarantineTimer = null;
       const left = this.#quarantinedUntil - this.environment.now();
       if (left > 0) this.#awaitQuarantineEnd(left);
-      else if (this.#state === 'up') this.#tell('Its votes count.', false);
+      else this.#tellQuarantineEnd();
     };
     this.#quarantineTimer = this.environment.startTimer(remaining, onEnd, false);
+  }
+
+  // Not while it is away or silent: whether its votes count will show when it is back.
+  #tellQuarantineEnd(): void {
+    const isOver = this.#quarantinedUntil <= this.environment.now();
+    if (!this.#isQuarantineTold || !isOver || this.#state !== 'up') return;
+    this.#isQuarantineTold = false;
+    this.#tell('Its votes count.', false);
   }
 
   #change(

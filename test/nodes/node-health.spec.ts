@@ -166,6 +166,76 @@ describe('a quarantine', () => {
   });
 });
 
+describe('the end of a quarantine', () => {
+  const BEGIN = expect.stringMatching(/^Its votes do not count for 30000 ms/);
+  const END = 'Its votes count.';
+
+  it('is told when it comes, and once', async () => {
+    health.quarantined(30_000);
+    await environment.advance(30_000);
+    health.quarantined(0);
+    await environment.settle();
+
+    expect(log.messages.slice(1)).toEqual([BEGIN, END]);
+  });
+
+  it('is told of a node that was silent then when it answers again', async () => {
+    health.quarantined(30_000);
+    health.suspended(120, 1);
+    await environment.advance(30_000);
+    const before = log.messages.at(-1);
+    health.resumed();
+    await environment.settle();
+
+    expect(before).toMatch(/^Suspended/);
+    expect(log.messages.slice(-2)).toEqual(['Connected.', END]);
+  });
+
+  it('is told of a node that was away then when its votes count', async () => {
+    health.quarantined(30_000);
+    health.unavailable(lostOutcome('closed'));
+    await environment.advance(30_000);
+    health.up([]);
+    health.quarantined(0);
+    await environment.settle();
+
+    expect(log.messages.slice(-2)).toEqual(['Connected.', END]);
+  });
+
+  it('is not told of a node that comes back to be in quarantine again', async () => {
+    health.quarantined(30_000);
+    health.unavailable(lostOutcome('closed'));
+    await environment.advance(30_000);
+    health.up([]);
+    health.quarantined(30_000);
+    await environment.settle();
+    const before = [...log.messages];
+    await environment.advance(30_000);
+
+    expect(before.slice(-2)).toEqual(['Connected.', BEGIN]);
+    expect(log.messages.slice(-2)).toEqual([BEGIN, END]);
+  });
+
+  it('is not told of a node that comes back before it', async () => {
+    health.quarantined(30_000);
+    health.unavailable(lostOutcome('closed'));
+    health.up([]);
+    health.quarantined(0);
+    await environment.settle();
+
+    expect(log.messages.slice(1)).not.toContain(END);
+  });
+
+  it('is not told of a node that never was in quarantine', async () => {
+    health.quarantined(0);
+    health.suspended(120, 1);
+    health.resumed();
+    await environment.settle();
+
+    expect(log.messages).not.toContain(END);
+  });
+});
+
 describe('a quarantine beyond all measure', () => {
   it('has an end that a timer and a date can tell', () => {
     health.quarantined(Number.MAX_SAFE_INTEGER);
