@@ -21,11 +21,17 @@ import type { RedisConnection } from './redis-connection.js';
 import { RedisBatch } from './redis-batch.js';
 import { encodeCommand } from './redis-command.js';
 import { RedisLink } from './redis-link.js';
-import { isReadOnly, isRefusal } from './redis-outcomes.js';
+import { isReadOnly, isRefusal, isUnknownScript } from './redis-outcomes.js';
 import { RedisReleases } from './redis-releases.js';
-import { readAcquired, readExtended, readInspected, readOnce } from './redis-replies.js';
+import {
+  readAcquired,
+  readExtended,
+  readInspected,
+  readOnce,
+  readReleaseRefusal,
+} from './redis-replies.js';
 import { commonWakeChannel, inspectArguments, wakeChannel } from './redis-script-arguments.js';
-import { INSPECT } from './redis-scripts.js';
+import { inspectScript } from './redis-scripts.js';
 import { RedisSubscriber } from './redis-subscriber.js';
 import type { RedisTarget } from './redis-target.js';
 import type { RedisTick } from './redis-tick.js';
@@ -120,15 +126,21 @@ export class RedisNode implements LockNode {
       this.#answerUnsent(onAnswer);
       return;
     }
-    // In the order of the calls; sent as text: it is used too rarely for the server to keep it.
+    // In the order of the calls.
     this.#batch.flush();
     this.#link.certify(connection);
-    const args = [INSPECT, ...inspectArguments(world, resource)];
-    this.#link.send(connection, encodeCommand('eval', args), (failure, reply) => {
+    const { sha, text } = inspectScript(world);
+    const args = inspectArguments(world, resource);
+    const onReply = (failure: FailedAnswer | null, reply: unknown): void => {
       const answer = failure ?? readInspected(reply);
-      if (answer.vote === 'found') this.#heardOfWrite(answer);
+      if (answer.vote === 'found') this.#heardOfTries(answer, readReleaseRefusal(reply));
       else if (isReadOnly(answer)) connection.end(answer);
+      else this.#heardOfFailure(answer);
       onAnswer(answer);
+    };
+    this.#link.send(connection, encodeCommand('evalsha', [sha, ...args]), (failure, reply) => {
+      if (failure === null || !isUnknownScript(failure)) onReply(failure, reply);
+      else this.#link.send(connection, encodeCommand('eval', [text, ...args]), onReply);
     });
   }
 
@@ -203,9 +215,14 @@ export class RedisNode implements LockNode {
     return answer;
   });
 
-  #heardOfWrite({ ownerId, refusal }: Extract<InspectAnswer, { vote: 'found' }>): void {
+  #heardOfTries(
+    { ownerId, refusal }: Extract<InspectAnswer, { vote: 'found' }>,
+    releaseRefusal: string | null,
+  ): void {
     if (refusal !== '') this.#health.refused('locks', refusal);
     else if (ownerId === null) this.#health.granted('locks');
+    if (releaseRefusal === '') this.#health.granted('releases');
+    else if (releaseRefusal !== null) this.#health.refused('releases', releaseRefusal);
   }
 
   #heardOfFailure(failure: FailedAnswer): FailedAnswer {

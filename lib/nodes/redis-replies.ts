@@ -70,6 +70,12 @@ export function readInspected(reply: unknown): InspectAnswer {
   return { vote: 'found', ownerId, remaining, refusal: refusal.message };
 }
 
+/** Why `inspect` says that a release would be refused; empty if not, null where it was not tried. */
+export function readReleaseRefusal(reply: unknown): string | null {
+  const error: unknown = Array.isArray(reply) ? reply[3] : null;
+  return typeof error === 'string' ? outcomeOfError(error).message : null;
+}
+
 /**
  * Reads once a reply that several operations get: a batch gives the same one to all that it answers
  * alike. Without fencing every plain reply is the same, so `read` must do nothing that is due with

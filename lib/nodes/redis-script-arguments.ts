@@ -76,9 +76,10 @@ export function certifyArguments(world: World, nodeCount: number): ScriptArgumen
   return [2, certificateKey(world), rules, nodeCount];
 }
 
-/** The arguments of `inspect`. */
+/** The arguments of `inspect`: the keys of an acquisition, so that the rights to them show. */
 export function inspectArguments(world: World, resource: string): ScriptArguments {
-  return [1, lockKey(world, resource)];
+  const keys = [...sharedKeys(world), lockKey(world, resource)];
+  return [keys.length, ...keys];
 }
 
 function figureOf(operation: BatchedOperation): number {

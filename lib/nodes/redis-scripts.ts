@@ -220,13 +220,30 @@ return {now, math.ceil(uncounted / 1000), replid and 1 or 0, exchangeRules()}`),
 }
 
 /**
- * Who holds a key, and for how many ms more; if nobody does, why it would not be written, as far as
- * a write can tell that only overwrites, and finds nothing there.
+ * Who holds the last of KEYS, and for how many ms more. If nobody does: why it would not be locked,
+ * or '', and if it would be, why it would not be released. Tries what locks and releases are made
+ * of on a key that is not there: the first two find nothing to change, and what the last but one
+ * writes is deleted at once, which was seen to work. The first shows want of memory or of replicas.
  */
-export const INSPECT = `
-local holder = redis.call('GET', KEYS[1])
-local write = not holder and redis.pcall('SET', KEYS[1], '', 'XX', 'PX', 1)
-return {holder, redis.call('PTTL', KEYS[1]), type(write) == 'table' and write.err or ''}`;
+export function inspectScript({ fencing }: World): RedisScript {
+  const fence = `{'HMGET', key, ''}, {'UNLINK', key}, {'HSET', key, '', ''}, {'UNLINK', key}`;
+  return script(`
+local key = KEYS[#KEYS]
+local holder = redis.call('GET', key)
+local commands = {{'SET', key, '', 'XX', 'PX', 1}, {'PEXPIRE', key, 1}, ${fencing ? fence : ''}}
+
+local function refusalOf(command)
+  local outcome = redis.pcall(unpack(command))
+  return type(outcome) == 'table' and outcome.err or ''
+end
+
+local refusal = ''
+for _, command in ipairs(holder and {} or commands) do
+  if refusal == '' then refusal = refusalOf(command) end
+end
+local isLockable = not holder and refusal == ''
+return {holder, redis.call('PTTL', key), refusal, isLockable and refusalOf({'DEL', key})}`);
+}
 
 function script(text: string): RedisScript {
   return { text, sha: createHash('sha1').update(text).digest('hex') };

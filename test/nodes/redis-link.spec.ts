@@ -405,6 +405,7 @@ describe('a server that hangs (SIGSTOP)', () => {
   it('stays suspended until it has answered all that it was silent about', async () => {
     const server = await startServer();
     const { log, looks, node } = await startLooked(server, IMPATIENT);
+    await inspect(node, worldOf(), 'r');
     server.freeze();
     const states: string[] = [];
     const onAnswer = (): void => void states.push(node.status().state);

@@ -120,6 +120,44 @@ describe('a server that refuses locks', () => {
     ]);
   });
 
+  it.each([
+    ['locks', 'set'],
+    ['locks', 'pexpire'],
+    ['locks', 'hmget'],
+    ['locks', 'hset'],
+    ['locks', 'unlink'],
+    ['locks', 'evalsha'],
+    ['releases', 'del'],
+  ])(
+    'is asked, and asked again, about all that it may refuse: %s for want of %s',
+    async (what, right) => {
+      const server = await startServer();
+      const grant = (rights: string): Promise<unknown> =>
+        server.client.call('ACL', ['SETUSER', 'u', 'on', '>p', '~*', '&*', '+@all', rights]);
+      await grant('+get');
+      let ahead = 0;
+      const environment = { ...systemEnvironment, now: () => systemEnvironment.now() + ahead };
+      const url = `redis://u:p@127.0.0.1:${server.port}`;
+      const { log, node } = await startNode(url, {}, environment);
+      await inspect(node, worldOf(), 'r');
+
+      await grant(`-${right}`);
+      await inspect(node, worldOf(), 'r');
+      ahead = 10_000;
+      await inspect(node, worldOf(), 'r');
+      const findings = node.status().findings;
+      await grant(`+${right}`);
+      ahead = 20_000;
+      await inspect(node, worldOf(), 'r');
+
+      expect(findings).toEqual([expect.stringMatching(`^It refuses ${what}: `)]);
+      expect(node.status().findings).toEqual([]);
+      const again = what === 'locks' ? ['It grants locks again.'] : [];
+      expect(log.messages.slice(1)).toEqual([...findings, ...again]);
+      expect(await server.client.exists('r')).toBe(0);
+    },
+  );
+
   it('is not said of one whose answer was lost, or that has become a replica', async () => {
     const server = await startServer();
     const { log, node } = await startNode(server.url);
@@ -307,8 +345,11 @@ describe('a connection that breaks', () => {
 
     expect(await acquired).toMatchObject({ vote: 'failed', mayHold: true });
     expect(whileClosed).toMatchObject({ vote: 'failed', mayHold: false });
+    const calls = await callsOf(server.client, 'evalsha');
     expect(await inspect(node, request.world, 'r')).toMatchObject({ ownerId: null });
-    expect(await callsOf(server.client, 'evalsha')).toBe(0);
+    // The question's own.
+    expect((await callsOf(server.client, 'evalsha')) - calls).toBe(1);
+    expect(calls).toBe(0);
   });
 
   it('takes the answer with it: unknown, and released on the next one', async () => {
@@ -352,7 +393,8 @@ describe('a connection that breaks', () => {
     await log.untilState('up', log.events.length);
     await inspect(node, request.world, 'r');
 
-    expect(await callsOf(server.client, 'evalsha')).toBe(2);
+    // An acquisition, a release, and the question.
+    expect(await callsOf(server.client, 'evalsha')).toBe(3);
   });
 
   it('is told once, however many attempts to connect fail', async () => {

@@ -14,7 +14,7 @@ import {
   inspectArguments,
   ownerArguments,
 } from '../../lib/nodes/redis-script-arguments.js';
-import { INSPECT, scriptsOf, type RedisScripts } from '../../lib/nodes/redis-scripts.js';
+import { inspectScript, scriptsOf, type RedisScripts } from '../../lib/nodes/redis-scripts.js';
 import type { ReleaseRequest, World } from '../../lib/core/lock-node.js';
 import { client, connect } from '../support/redis-of-spec.js';
 import { saidIn, TAG } from '../support/scripts-at.js';
@@ -178,7 +178,7 @@ class Comparison {
   async #inspect(): Promise<void> {
     const resource = this.random.pick(RESOURCES);
     const args = inspectArguments(this.world, resource);
-    const { now, took, reply } = await evaluate(INSPECT, args);
+    const { now, took, reply } = await evaluate(inspectScript(this.world).text, args);
     if (this.#isAmbiguous(now, took)) return this.#flush();
     const real = readInspected(reply);
     const model = this.#model.inspect(this.world, resource, this.#moment(now));
