@@ -70,7 +70,7 @@ export function readInspected(reply: unknown): InspectAnswer {
   return { vote: 'found', ownerId, remaining, refusal: refusal.message };
 }
 
-/** Why `inspect` says that a release would be refused; empty if not, null where it was not tried. */
+/** Why a release would be refused, as `inspect` tried it; empty if not, null if untried. */
 export function readReleaseRefusal(reply: unknown): string | null {
   const error: unknown = Array.isArray(reply) ? reply[3] : null;
   return typeof error === 'string' ? outcomeOfError(error).message : null;
