@@ -105,7 +105,7 @@ export class LockedInterceptor implements NestInterceptor {
       if (handledKey in context) return next.handle().subscribe(subscriber);
       Object.defineProperty(context, handledKey, { value: true, configurable: true });
       const cancel = new AbortController();
-      whenDeserted(context, () => cancel.abort(desertedException()));
+      const unwatch = whenDeserted(context, () => cancel.abort(desertedException()));
       const scope = new EndpointScope(definition, context, cancel.signal);
       const outside = captureContext();
       let response: Subscription | undefined;
@@ -122,6 +122,7 @@ export class LockedInterceptor implements NestInterceptor {
       return () => {
         // An outer interceptor may retry with the same context: that is a response of its own.
         Reflect.deleteProperty(context, handledKey);
+        unwatch();
         cancel.abort();
         response?.unsubscribe();
         if (!scope.hasAnswer) scope.abandon();
@@ -202,12 +203,17 @@ function whenSent(context: ExecutionContext, listener: () => void): void {
   whenClosed(responseOf(context), listener);
 }
 
-/** Calls `listener` when the client of an HTTP call goes before anybody has answered it. */
-function whenDeserted(context: ExecutionContext, listener: () => void): void {
+/**
+ * Calls `listener` when the client of an HTTP call goes before anybody has answered it, until the
+ * returned function is called: an outer interceptor may try many times for one response.
+ */
+function whenDeserted(context: ExecutionContext, listener: () => void): () => void {
   const response = responseOf(context);
-  whenClosed(response, () => {
+  const onClose = (): void => {
     if (response?.writableEnded === false) listener();
-  });
+  };
+  whenClosed(response, onClose);
+  return () => response?.off('close', onClose);
 }
 
 /** What a call ends with that has no lock yet and whose client is gone: no news for the log. */
@@ -215,21 +221,28 @@ function desertedException(): HttpException {
   return new HttpException('The client has gone before the lock was acquired', 499);
 }
 
-/** Node's response to an HTTP call, which Fastify's reply has inside. */
+/** Node's response to an HTTP call, which Fastify's reply has inside; undefined if it has none. */
 function responseOf(context: ExecutionContext): ServerResponse | undefined {
   if (context.getType() !== 'http') return undefined;
-  const response = context.switchToHttp().getResponse<ServerResponse & { raw?: ServerResponse }>();
-  const raw = response.raw ?? response;
+  const response = context.switchToHttp().getResponse<Reply | undefined>();
+  const raw = response?.raw ?? response;
   return raw instanceof Stream ? raw : undefined;
 }
 
 function whenClosed(response: ServerResponse | undefined, listener: () => void): void {
-  if (response?.closed === true) listener();
+  // Only the stream inside tells it of HTTP/2.
+  const isClosed = response?.closed ?? response?.stream?.destroyed;
+  if (isClosed === true) listener();
   else response?.once('close', listener);
 }
 
 /** Node's response, of HTTP/1 or HTTP/2. */
 interface ServerResponse extends Stream {
   readonly closed?: boolean;
+  readonly stream?: { readonly destroyed: boolean };
   readonly writableEnded?: boolean;
+}
+
+interface Reply extends ServerResponse {
+  readonly raw?: ServerResponse;
 }
