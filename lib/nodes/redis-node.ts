@@ -135,7 +135,6 @@ export class RedisNode implements LockNode {
       const answer = failure ?? readInspected(reply);
       if (answer.vote === 'found') this.#heardOfTries(answer, readReleaseRefusal(reply));
       else if (isReadOnly(answer)) connection.end(answer);
-      else this.#heardOfFailure(answer);
       onAnswer(answer);
     };
     this.#link.send(connection, encodeCommand('evalsha', [sha, ...args]), (failure, reply) => {

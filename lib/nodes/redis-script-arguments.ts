@@ -71,14 +71,13 @@ function listOf(words: readonly (string | number)[]): string {
 
 /** The arguments of `certify`: keys of the certificate (with quarantine) and of the rules; N. */
 export function certifyArguments(world: World, nodeCount: number): ScriptArguments {
-  const rules = `${world.keyPrefix}redlock:rules`;
-  if (world.quarantine === 0) return [1, rules, nodeCount];
-  return [2, certificateKey(world), rules, nodeCount];
+  if (world.quarantine === 0) return [1, rulesKey(world), nodeCount];
+  return [2, certificateKey(world), rulesKey(world), nodeCount];
 }
 
-/** The arguments of `inspect`: the keys of an acquisition, so that the rights to them show. */
+/** The arguments of `inspect`: the key of the rules, then those of an acquisition. */
 export function inspectArguments(world: World, resource: string): ScriptArguments {
-  const keys = [...sharedKeys(world), lockKey(world, resource)];
+  const keys = [rulesKey(world), ...sharedKeys(world), lockKey(world, resource)];
   return [keys.length, ...keys];
 }
 
@@ -120,6 +119,10 @@ export function sharedKeys(world: World): string[] {
   const keys = quarantine === 0 ? [] : [certificateKey(world)];
   if (fencing) keys.push(`${keyPrefix}redlock:fences:even`, `${keyPrefix}redlock:fences:odd`);
   return keys;
+}
+
+function rulesKey({ keyPrefix }: World): string {
+  return `${keyPrefix}redlock:rules`;
 }
 
 function certificateKey({ keyPrefix }: World): string {

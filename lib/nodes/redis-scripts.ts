@@ -222,19 +222,21 @@ return {now, math.ceil(uncounted / 1000), replid and 1 or 0, exchangeRules()}`),
 /**
  * Who holds the last of KEYS, and for how many ms more. If nobody does: why it would not be locked,
  * or '', and if it would be, why it would not be released. Tries what locks and releases are made
- * of on a key that is not there: the first two find nothing to change, and what the last but one
- * writes is deleted at once, which was seen to work. The first shows want of memory or of replicas.
+ * of, so that nothing changes: on the key, which is not there, and HSET on the rules of the world,
+ * which are no hash. SET comes first, as it shows want of memory or of replicas.
  */
 export function inspectScript({ fencing }: World): RedisScript {
-  const fence = `{'HMGET', key, ''}, {'UNLINK', key}, {'HSET', key, '', ''}, {'UNLINK', key}`;
+  const fence = fencing ? `, {'HMGET', key, ''}, {'UNLINK', key}, {'HSET', KEYS[1], '', ''}` : '';
   return script(`
-local key = KEYS[#KEYS]
+local key, hasRules = KEYS[#KEYS], redis.call('GET', KEYS[1])
 local holder = redis.call('GET', key)
-local commands = {{'SET', key, '', 'XX', 'PX', 1}, {'PEXPIRE', key, 1}, ${fencing ? fence : ''}}
+local commands = {{'SET', key, '', 'XX', 'PX', 1}, {'PEXPIRE', key, 1}, {'TIME'}${fence}}
 
 local function refusalOf(command)
+  if command[2] == KEYS[1] and not hasRules then return '' end
   local outcome = redis.pcall(unpack(command))
-  return type(outcome) == 'table' and outcome.err or ''
+  local problem = type(outcome) == 'table' and outcome.err or ''
+  return string.find(problem, 'WRONGTYPE', 1, true) and '' or problem
 end
 
 local refusal = ''

@@ -126,7 +126,7 @@ describe('a server that refuses locks', () => {
     ['locks', 'hmget'],
     ['locks', 'hset'],
     ['locks', 'unlink'],
-    ['locks', 'evalsha'],
+    ['locks', 'time'],
     ['releases', 'del'],
   ])(
     'is asked, and asked again, about all that it may refuse: %s for want of %s',
