@@ -158,6 +158,40 @@ describe('a server that refuses locks', () => {
     },
   );
 
+  it('is asked by what locks are asked by: EVAL alone is not enough', async () => {
+    const server = await startServer();
+    await server.client.call('ACL', ['SETUSER', 'u', 'on', '>p', '~*', '&*', '+@all', '-evalsha']);
+    const { node } = await startNode(`redis://u:p@127.0.0.1:${server.port}`);
+
+    expect(await inspect(node, worldOf(), 'r')).toMatchObject({
+      vote: 'failed',
+      isMisconfiguration: true,
+    });
+  });
+
+  it('is asked without a write', async () => {
+    const server = await startServer();
+    const { node } = await startNode(server.url);
+    const changes = async (): Promise<string | undefined> =>
+      /rdb_changes_since_last_save:\d+/.exec(await server.client.info('persistence'))?.[0];
+    const before = await changes();
+
+    await inspect(node, worldOf(), 'r');
+
+    expect(await changes()).toBe(before);
+  });
+
+  it('is not what a question about a key says that cannot be a lock', async () => {
+    const server = await startServer();
+    const { log, node } = await startNode(server.url);
+    await server.client.hset('r', 'a', '1');
+
+    const found = await inspect(node, worldOf(), 'r');
+
+    expect(found).toMatchObject({ vote: 'failed', message: expect.stringMatching(/^WRONGTYPE/) });
+    expect([node.status().findings, log.messages.length]).toEqual([[], 1]);
+  });
+
   it('is not said of one whose answer was lost, or that has become a replica', async () => {
     const server = await startServer();
     const { log, node } = await startNode(server.url);
