@@ -42,7 +42,7 @@ export function openHold(
       return ended;
     });
     // Has no effect once there is a hold: from then on its `end` or `endQuietly` reports.
-    finished.catch(reject);
+    finished.then(() => reject(mockError(options)), reject);
   });
 }
 
@@ -59,10 +59,15 @@ export function runLocked(
   const finished = service.using(resources, options, body);
   // A test double can have any shape.
   if (isPromiseLike(finished)) return finished;
-  throw new TypeError(
-    `Expected the RedlockService of ${options[placeOption]} to return a promise from using(), ` +
-      `got a mock that does not lock. Let it run the body, using: (_resources, _options, body) ` +
-      `=> body(lock), or import RedlockModule.forRoot(), which without nodes locks in this process`,
+  throw mockError(options);
+}
+
+function mockError(options: PlacedOptions): TypeError {
+  return new TypeError(
+    `Expected the RedlockService of ${options[placeOption]} to run the body in using() and to ` +
+      `return a promise, got a mock that does not lock. Let it do so, using: (_resources, ` +
+      `_options, body) => body(lock), or import RedlockModule.forRoot(), which without nodes ` +
+      `locks in this process`,
   );
 }
 

@@ -158,11 +158,15 @@ export function definitionOf(method: object, type: Type): LockedDefinition | und
   return definitions.get(method);
 }
 
+/** The key of a method that a constructor has bound: all that a bound function has of it. */
+export function boundKeyOf(method: object): string | undefined {
+  return /^(?:bound )+(.+)/.exec(String(Reflect.get(method, 'name')))?.[1];
+}
+
 function findDefinition(method: object, type: Type): LockedDefinition | undefined {
   const own: unknown = Reflect.getMetadata(definitionKey, method);
   if (own !== undefined) return own as LockedDefinition;
-  // All that a bound function has of the method.
-  const boundKey = /^(?:bound )+(.+)/.exec(String(Reflect.get(method, 'name')))?.[1];
+  const boundKey = boundKeyOf(method);
   let owner: object | null = type.prototype as object;
   while (owner !== null) {
     // Own metadata only: an override does not inherit the definition of what it overrides.

@@ -154,12 +154,14 @@ export function Locked<
 // Without parentheses the compiler passes it the class and the key, and what it returns decorates
 // nothing: the method would run without a lock.
 function assertCalled(target: unknown, key: unknown): void {
+  const isClass = typeof target === 'function' && 'prototype' in target;
   const isKey = typeof key === 'string' || typeof key === 'symbol';
-  const isContext = typeof key === 'object' && key !== null && 'kind' in key;
-  if (!isKey && !isContext) return;
+  const isPlace = isKey && (isClass || (isObject(target) && !Array.isArray(target)));
+  const isContext = typeof target === 'function' && isObject(key) && 'kind' in key;
+  if (!isPlace && !isContext) return;
   throw new TypeError(
     `Expected @Locked to be told what to lock, as in @Locked('report'), got it without ` +
-      `parentheses on ${nameOf(target as object, key as string | symbol | DecoratorContext)}`,
+      `parentheses on ${nameOf(target, key as string | symbol | DecoratorContext)}`,
   );
 }
 

@@ -22,7 +22,8 @@ import {
 } from '../core/option-checks.js';
 import { resolveOptions, type RedlockOptions, type ResolvedOptions } from '../core/options.js';
 import { methodsOf } from './locked-definition.js';
-import { checkDomain, defaultDomain } from './redlock.tokens.js';
+import { RedlockService } from './redlock.service.js';
+import { checkDomain, defaultDomain, getRedlockToken } from './redlock.tokens.js';
 import { resolveHttpStatus, type RedlockHttpStatus } from './transport-errors.js';
 import type { NodeInput } from '../nodes/node-inputs.js';
 import type { ReentrantOptions } from './reentry.js';
@@ -182,7 +183,7 @@ const ASYNC_OPTIONS: Readonly<Record<keyof RedlockModuleAsyncOptions, true>> = {
 /**
  * Provides a {@link Registration} made by `useFactory`, `useClass` or `useExisting`.
  * @throws TypeError unless exactly one of them is given, for an unknown option, and where one of
- *   them needs a class that itself needs the locks.
+ *   them needs the domain's RedlockService or a class with `@Locked` methods of the domain.
  */
 export function provideRegistration(
   provide: symbol,
@@ -212,18 +213,22 @@ export function provideRegistration(
   return [{ provide, inject: [useExisting ?? ''], useFactory: create }];
 }
 
-// Nest finds no cycles through factories: the application would never start, and not say why.
+// Nest 11 finds no cycle through a factory: its start would neither end nor say why.
 function checkIndependent(injected: unknown, domain = defaultDomain): void {
   const token = isObject(injected) && 'token' in injected ? injected.token : injected;
+  if (token === getRedlockToken(domain)) throw cycleError('the RedlockService that it makes');
   if (typeof token !== 'function' || !isObject(token.prototype)) return;
+  if (token === RedlockService && domain === defaultDomain) throw cycleError(token.name);
   for (const { method, domain: theirs } of methodsOf(token.prototype).values()) {
-    if (theirs !== domain) continue;
-    throw new TypeError(
-      `Expected forRootAsync to need no class with @Locked methods of the same lock domain, got ` +
-        `${token.name} with ${method}: each would wait for the other. Move the method to a class ` +
-        `of its own`,
-    );
+    if (theirs === domain) throw cycleError(`${token.name} with the @Locked ${method}`);
   }
+}
+
+function cycleError(what: string): TypeError {
+  return new TypeError(
+    `Expected forRootAsync to need nothing that needs its locks, got ${what}: each would wait ` +
+      `for the other. Make the options from another class`,
+  );
 }
 
 function checkEnvironment(environment: unknown): Environment {

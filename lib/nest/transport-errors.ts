@@ -16,6 +16,7 @@ import {
   type RedlockError,
   type RedlockErrorCode,
 } from '../core/errors.js';
+import { boundKeyOf } from './locked-definition.js';
 
 /** HTTP statuses of lock errors, each from 400 to 599. */
 export interface RedlockHttpStatus {
@@ -86,7 +87,7 @@ export async function toTransportError(
       return httpException(notice, error);
     case 'rpc':
       // Nobody is answered, and Nest 11 drops the RpcException of an event without a word.
-      if (isEventHandler(context.getHandler())) return error;
+      if (isEventHandler(context)) return error;
       return packageException('@nestjs/microservices', 'RpcException', notice, error);
     case 'ws':
       return packageException('@nestjs/websockets', 'WsException', notice, error);
@@ -98,8 +99,12 @@ export async function toTransportError(
 }
 
 /** Whether Nest's `@EventPattern` is on it; the metadata are those of `@nestjs/microservices`. */
-function isEventHandler(handler: object): boolean {
-  return Reflect.getMetadata('microservices:handler_type', handler) === 2;
+function isEventHandler(context: ExecutionContext): boolean {
+  const handler = context.getHandler();
+  const key = boundKeyOf(handler);
+  const method: unknown =
+    key === undefined ? handler : Reflect.get(context.getClass().prototype, key);
+  return Reflect.getMetadata('microservices:handler_type', Object(method) as object) === 2;
 }
 
 /** What each error is to a client; null: a mistake in the program, and none of its business. */

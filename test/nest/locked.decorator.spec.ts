@@ -401,7 +401,7 @@ describe('a @Locked method of every kind of instance', () => {
   );
 
   const withoutUsing = /Transient\.\w+ .*whose mock of the service has no using\(\)/;
-  const withoutLock = /RedlockService of Transient\.\w+ .*a mock that does not lock\. Let it run/;
+  const withoutLock = /RedlockService of Transient\.\w+ .*a mock that does not lock\. Let it do/;
 
   it.each([
     ['without using', {}, withoutUsing],
@@ -421,6 +421,17 @@ describe('a @Locked method of every kind of instance', () => {
       expect(error).toBeInstanceOf(TypeError);
       expect(String(error)).toMatch(message);
     }
+  });
+
+  it('does not wait for a mock that never gives a stream its lock', async () => {
+    const module = await Test.createTestingModule({ providers: [Transient] })
+      .useMocker(() => ({ using: () => Promise.resolve() }))
+      .compile();
+    afterTest(() => module.close());
+
+    const error = await rejection((await module.resolve(Transient)).steps().next());
+
+    expect(String(error)).toMatch(withoutLock);
   });
 
   it('ends the start of an application without RedlockModule, saying what to import', async () => {

@@ -260,7 +260,8 @@ it('RedlockModule may be made of what another lock domain locks', async () => {
   const billing = RedlockModule.forRootAsync({
     name: 'billing',
     imports: [settings],
-    useExisting: LockedSettings,
+    inject: [LockedSettings, RedlockService],
+    useFactory: (given: LockedSettings) => given.createRedlockOptions(),
   });
 
   const module = await startPlain({ imports: [RedlockModule.forRoot(), billing] });
@@ -346,7 +347,20 @@ describe('RedlockModule given bad input', () => {
     [
       'a factory that needs what needs the locks',
       () => RedlockModule.forRootAsync({ inject: [LockedSettings], useFactory: () => ({}) }),
-      /LockedSettings with LockedSettings\.refresh: each would wait for the other\. Move/,
+      /LockedSettings with the @Locked LockedSettings\.refresh: each would wait .* Make/,
+    ],
+    [
+      'a factory that needs the locks which it makes',
+      () => RedlockModule.forRootAsync({ inject: [RedlockService], useFactory: () => ({}) }),
+      /need nothing that needs its locks, got RedlockService: each/,
+    ],
+    [
+      'a factory that needs the locks which it makes, by their token',
+      () => {
+        const inject = [getRedlockToken('billing')];
+        return RedlockModule.forRootAsync({ name: 'billing', inject, useFactory: () => ({}) });
+      },
+      /need nothing that needs its locks, got the RedlockService that it makes: each/,
     ],
     [
       'the same where it is optional',
@@ -354,17 +368,17 @@ describe('RedlockModule given bad input', () => {
         const inject = [{ token: LockedSettings, optional: true }];
         return RedlockModule.forRootAsync({ inject, useFactory: () => ({}) });
       },
-      /LockedSettings with LockedSettings\.refresh/,
+      /LockedSettings with the @Locked LockedSettings\.refresh/,
     ],
     [
       'a class that needs the locks which it makes',
       () => RedlockModule.forRootAsync({ useClass: LockedSettings }),
-      /LockedSettings with LockedSettings\.refresh/,
+      /LockedSettings with the @Locked LockedSettings\.refresh/,
     ],
     [
       'such a provider',
       () => RedlockModule.forRootAsync({ useExisting: LockedSettings }),
-      /LockedSettings with LockedSettings\.refresh/,
+      /LockedSettings with the @Locked LockedSettings\.refresh/,
     ],
   ])('%s: an error at once', (_name, register, message) => {
     const error = String(thrown(register));

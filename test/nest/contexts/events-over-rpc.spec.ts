@@ -16,6 +16,14 @@ import { startTcpService } from '../support/tcp-service.js';
 describe('an @EventPattern handler that gets no lock', () => {
   @Controller()
   class Orders {
+    constructor() {
+      this.bound = this.bound.bind(this);
+    }
+
+    @EventPattern('bound')
+    @Locked('order', { wait: 0 })
+    async bound(_data: object): Promise<void> {}
+
     @EventPattern('above')
     @Locked('order', { wait: 0 })
     async above(_data: object): Promise<void> {}
@@ -25,7 +33,7 @@ describe('an @EventPattern handler that gets no lock', () => {
     async below(_data: object): Promise<void> {}
   }
 
-  it.each(['above', 'below'])('leaves its event in the log: %s', async (pattern) => {
+  it.each(['above', 'below', 'bound'])('leaves its event in the log: %s', async (pattern) => {
     const log = new Log();
     const node = new FaultyNode();
     const module = await Test.createTestingModule({
