@@ -2,6 +2,7 @@
 // same program enters the library here, so that a simulation can replay a run from a seed.
 import { AsyncResource } from 'node:async_hooks';
 import { randomBytes } from 'node:crypto';
+import * as timers from 'node:timers';
 
 import type { Milliseconds } from './units.js';
 
@@ -42,7 +43,8 @@ export interface Environment {
 // Captured at load: fake timers or a replaced Date in an application's tests must not move
 // the clocks that a lock's validity is measured by, nor hold back what is sent and answered.
 const { performance, Date, queueMicrotask } = globalThis;
-const { setTimeout, clearTimeout, setImmediate, clearImmediate } = globalThis;
+// Not those of globalThis: in jest's environment of jsdom they are a browser's.
+const { setTimeout, clearTimeout, setImmediate, clearImmediate } = timers;
 const monotonicNow = performance.now.bind(performance);
 const wallNow = Date.now.bind(Date);
 
@@ -99,8 +101,11 @@ export function fakeTimersEnvironment(): Environment {
     ...systemEnvironment,
     now: () => globalThis.performance.now(),
     wallClock: () => globalThis.Date.now(),
-    startTimer: (delay, callback, holdsProcess) =>
-      unrefUnless(globalThis.setTimeout(callback, delay), holdsProcess),
+    startTimer(delay, callback, holdsProcess) {
+      const timer = globalThis.setTimeout(callback, delay) as NodeJS.Timeout | number;
+      // A number in jsdom, where timers hold no process.
+      return typeof timer === 'number' ? timer : unrefUnless(timer, holdsProcess);
+    },
     stopTimer(timer) {
       globalThis.clearTimeout(timer as NodeJS.Timeout);
     },

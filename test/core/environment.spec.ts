@@ -89,6 +89,23 @@ describe("the process's own environment", () => {
     expect(ids.every((id) => /^[0-9a-f]{32}$/.test(id))).toBe(true);
   });
 
+  it('has the timers of Node also where a test environment has those of a browser', async () => {
+    const { setTimeout, setImmediate, clearImmediate } = globalThis;
+    afterTest(() => void Object.assign(globalThis, { setTimeout, setImmediate, clearImmediate }));
+    const inBrowser = { setTimeout: () => 1, setImmediate: undefined, clearImmediate: undefined };
+    Object.assign(globalThis, inBrowser);
+    jest.resetModules();
+    const loaded = await import('../../lib/core/environment.js');
+
+    await new Promise<void>((resolve) => loaded.systemEnvironment.startTimer(1, resolve, true));
+    const timer = loaded.systemEnvironment.startTimer(10_000, () => undefined, false);
+    loaded.systemEnvironment.stopTimer(timer);
+    const faked = loaded.fakeTimersEnvironment();
+
+    expect(loaded.systemEnvironment).not.toBe(systemEnvironment);
+    expect(faked.startTimer(1, () => undefined, false)).toBe(1);
+  });
+
   it('is not moved by fake timers of an application that is tested', () => {
     const before = systemEnvironment.wallClock();
     jest.useFakeTimers({ now: 0 });
