@@ -173,8 +173,9 @@ export class SimulatedServer {
   }
 
   // A late acquisition finds its tombstone, where there are any and one could be written: not
-  // without memory, nor for a token too far ahead, nor where it was lost since, nor where the
-  // release waited for a connection for longer than it is kept. A late extension creates keys again.
+  // without memory, when what was refused is not even released, nor for a token too far ahead, nor
+  // where it was lost since, nor where the release waited for a connection for longer than it is
+  // kept. A late extension creates keys again.
   #suspectGhost(command: OwnerCommand, isLate: boolean): void {
     const { kind, request } = command;
     const { clockSkewMax, fencing } = request.world;
@@ -183,7 +184,8 @@ export class SimulatedServer {
     const isAhead = fencing && request.token > now + skew;
     const isOutlived = now - request.token > RELEASE_KEPT_FOR * request.ttl * 1_000;
     const isForgotten = !fencing || isOutlived || request.token <= this.#forgotAt + skew;
-    const isUnburied = kind === 'release' && (this.refusal === 'oom' || isAhead);
+    const isRefused = kind !== 'extend' && this.refusal === 'oom';
+    const isUnburied = isRefused || (kind === 'release' && isAhead);
     const isRevived = kind === 'extend' || (kind === 'acquire' && isForgotten);
     if (isUnburied || (isLate && isRevived)) this.ghosts.add(request.ownerId);
   }
