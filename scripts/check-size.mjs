@@ -9,8 +9,8 @@ import { root } from './command.mjs';
 
 /** In bytes, slightly above the present sizes, so that growth is a decision. */
 const LIMITS = {
-  "* from './index.js'": 41_500,
-  "{ Locked } from './index.js'": 7_650,
+  "* from './index.js'": 41_750,
+  "{ Locked } from './index.js'": 7_700,
   "{ MemoryNode } from './index.js'": 1_550,
   "* from './terminus.js'": 2_000,
   "* from './opentelemetry.js'": 4_150,
