@@ -126,9 +126,9 @@ function compilation(hasOwnTests) {
 function copyOwnTests(place) {
   mkdirSync(place);
   writeFileSync(join(place, 'package.json'), JSON.stringify({ type: 'module' }));
-  const support = ['after-test.ts', 'redis-servers.ts'].map((file) => `test/support/${file}`);
+  const support = ['after-test.ts', 'eventually.ts', 'redis-servers.ts'];
   const tests = ['test/nest/contexts', 'test/nest/support', 'test/terminus', TYPES_SPEC];
-  for (const path of [...tests, ...support]) {
+  for (const path of [...tests, ...support.map((file) => `test/support/${file}`)]) {
     cpSync(join(root, path), join(place, path), { recursive: true });
   }
 }
