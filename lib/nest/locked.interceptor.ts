@@ -56,7 +56,7 @@ const handledKey = Symbol.for('nestjs-locked.handled');
  * commits inside the lock. An `APP_INTERCEPTOR` of the root module, or of a module imported before
  * `RedlockModule`, is not an inner one: Nest runs it first.
  *
- * Over HTTP, a call whose client goes while it waits for its lock does not run.
+ * Over HTTP, a call whose client goes before it has its lock does not run.
  *
  * The lock waits for a handler's unfinished stream, even when the client has its response, unless
  * nobody has begun to read the stream by then. It waits for what a handler writes by itself, with

@@ -170,6 +170,15 @@ describe('the end of a quarantine', () => {
   const BEGIN = expect.stringMatching(/^Its votes do not count for 30000 ms/);
   const END = 'Its votes count.';
 
+  /** Loses the node for so long, and finds its votes not to count for `quarantine` ms then. */
+  async function comeBackAfter(absence: number, quarantine: number): Promise<void> {
+    health.unavailable(lostOutcome('closed'));
+    await environment.advance(absence);
+    health.up([]);
+    health.quarantined(quarantine);
+    await environment.settle();
+  }
+
   it('is told when it comes, and once', async () => {
     health.quarantined(30_000);
     await environment.advance(30_000);
@@ -193,22 +202,14 @@ describe('the end of a quarantine', () => {
 
   it('is told of a node that was away then when its votes count', async () => {
     health.quarantined(30_000);
-    health.unavailable(lostOutcome('closed'));
-    await environment.advance(30_000);
-    health.up([]);
-    health.quarantined(0);
-    await environment.settle();
+    await comeBackAfter(30_000, 0);
 
     expect(log.messages.slice(-2)).toEqual(['Connected.', END]);
   });
 
   it('is not told of a node that comes back to be in quarantine again', async () => {
     health.quarantined(30_000);
-    health.unavailable(lostOutcome('closed'));
-    await environment.advance(30_000);
-    health.up([]);
-    health.quarantined(30_000);
-    await environment.settle();
+    await comeBackAfter(30_000, 30_000);
     const before = [...log.messages];
     await environment.advance(30_000);
 
@@ -218,10 +219,7 @@ describe('the end of a quarantine', () => {
 
   it('is not told of a node that comes back before it', async () => {
     health.quarantined(30_000);
-    health.unavailable(lostOutcome('closed'));
-    health.up([]);
-    health.quarantined(0);
-    await environment.settle();
+    await comeBackAfter(1, 0);
 
     expect(log.messages.slice(1)).not.toContain(END);
   });
