@@ -11,7 +11,7 @@ import { TransientMap } from '../core/transient-map.js';
 import type { Milliseconds } from '../core/units.js';
 import type { EncodedCommand } from './redis-command.js';
 import { lostOutcome, outcomeOfError, printable, unsentOutcome } from './redis-outcomes.js';
-import { endClient } from './redis-target.js';
+import { endClient, resetClient } from './redis-target.js';
 
 /** Takes a command's reply, or why there is none. */
 export type OnReply = (failure: FailedAnswer | null, reply: unknown) => void;
@@ -112,9 +112,18 @@ export class RedisConnection {
 
   /** Ends the connection at once, without a word to the server. */
   end(reason: FailedAnswer): void {
+    this.#end(reason, endClient);
+  }
+
+  /** The same where the server is silent: what is still on its way should not arrive later. */
+  reset(reason: FailedAnswer): void {
+    this.#end(reason, resetClient);
+  }
+
+  #end(reason: FailedAnswer, close: (client: Redis) => void): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
-    endClient(this.#client);
+    close(this.#client);
     const unanswered = [...this.#unanswered.keys()];
     for (const written of unanswered) this.#unanswered.delete(written);
     // First: whoever is answered below must not take this connection for one that works again.

@@ -234,7 +234,7 @@ export class RedisLink implements ConnectionListener {
     this.#listeningTime += LOOK_INTERVAL;
     const silence = this.#silenceOf(connection);
     if (silence >= stallTimeout) {
-      connection.end(lostOutcome(`silent for ${silence} ms`));
+      connection.reset(lostOutcome(`silent for ${silence} ms`));
       return;
     }
     if (this.#isHung(connection)) health.suspended(silence, connection.backlog);

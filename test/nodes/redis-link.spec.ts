@@ -24,6 +24,7 @@ import {
   startNode,
   startNodes,
   startPretender,
+  startProxy,
   startServer,
 } from '../support/servers-of-test.js';
 
@@ -494,6 +495,18 @@ describe('a server that hangs (SIGSTOP)', () => {
     });
     expect(log.events.map(({ status }) => status.state)).toEqual(['up', 'suspended', 'down', 'up']);
     await eventually(async () => (await server.client.exists('r')) === 0);
+  });
+
+  it('is sent nothing any more that was written before it was disconnected', async () => {
+    const server = await startServer();
+    const proxy = await startProxy(server);
+    const { log, node } = await startNode(proxy.url, IMPATIENT);
+    proxy.holdReplies();
+
+    await acquire(node, requestFor());
+
+    expect(log.messages).toContainEqual(expect.stringMatching(/silent for \d+ ms/));
+    await eventually(() => proxy.resetCount === 1);
   });
 
   it('is connected anew without what belongs to the call whose silence ended it', async () => {

@@ -7,6 +7,8 @@ export interface TcpProxy {
   readonly url: string;
   /** How many connections clients have made so far. */
   readonly connectionCount: number;
+  /** How many of them were reset by the client. */
+  readonly resetCount: number;
   /** Tells what the server says from now on, on any connection. */
   overhear(listener: (words: string) => void): void;
   /** From now on what clients write stays here. */
@@ -29,6 +31,7 @@ export interface TcpProxy {
 export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
   const pairs = new Set<readonly [client: Socket, upstream: Socket]>();
   let connectionCount = 0;
+  let resetCount = 0;
   let overheard: ((words: string) => void) | null = null;
   const holding = { requests: false, replies: false };
   const server = createServer((client) => {
@@ -46,6 +49,9 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
       client.destroy();
       upstream.destroy();
     };
+    client.on('error', ({ code }: NodeJS.ErrnoException) => {
+      if (code === 'ECONNRESET') resetCount += 1;
+    });
     for (const socket of pair) socket.on('error', end).on('close', end);
   });
   const listen = async (port: number): Promise<number> => {
@@ -63,6 +69,9 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
     url: `redis://127.0.0.1:${port}`,
     get connectionCount() {
       return connectionCount;
+    },
+    get resetCount() {
+      return resetCount;
     },
     overhear: (listener) => {
       overheard = listener;
