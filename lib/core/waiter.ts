@@ -11,6 +11,20 @@ export class Waiter {
   readonly resources: readonly string[];
   /** The ttl for which the lock may be handed over to it; null when it wants keys of its own. */
   readonly handOverTtl: Milliseconds | null;
+  /** Whether its call has the lock: it keeps its place, so that nobody behind it tries in vain. */
+  isHolding = false;
+  /** Its places in its queues, in the order of its resources, from when it enters them. */
+  places: readonly Place[] = [];
+  /** Whether it has left its queues. */
+  hasLeft = false;
+  /** How many of its queues, in their order, it was found to head. */
+  headed = 0;
+  /** Whether it was woken and has not gone on since: waking it again changes nothing. */
+  isWoken = false;
+  /** The lock, where the call before it in this process has handed it over. */
+  received: Holding | null = null;
+  /** What is cancelled when the waiter is interrupted while it does not sleep. */
+  attempt: { cancel(): void } | null = null;
   readonly #environment: Environment;
   #interruption: { readonly reason: unknown } | null = null;
   #endPause: (() => void) | null = null;
@@ -25,31 +39,14 @@ export class Waiter {
     this.handOverTtl = handOverTtl;
   }
 
-  /** Whether its call has the lock: it keeps its place, so that nobody behind it tries in vain. */
-  isHolding = false;
-
-  /** Its places in its queues, in the order of its resources, from when it enters them. */
-  places: readonly Place[] = [];
-
-  /** Whether it has left its queues. */
-  hasLeft = false;
-
-  /** How many of its queues, in their order, it was found to head. */
-  headed = 0;
-
-  /** Whether it was woken and has not gone on since: waking it again changes nothing. */
-  isWoken = false;
-
-  /** The lock, where the call before it in this process has handed it over. */
-  received: Holding | null = null;
-
   /** Whether it sleeps, or was just woken. */
   get isPausing(): boolean {
     return this.#endPause !== null;
   }
 
-  /** What is cancelled when the waiter is interrupted while it does not sleep. */
-  attempt: { cancel(): void } | null = null;
+  get isInterrupted(): boolean {
+    return this.#interruption !== null;
+  }
 
   /**
    * Resolves after `delay` ms, or sooner when woken; at once when woken since the last pause.
@@ -91,10 +88,6 @@ export class Waiter {
     this.#interruption = { reason };
     this.#endPause?.();
     this.attempt?.cancel();
-  }
-
-  get isInterrupted(): boolean {
-    return this.#interruption !== null;
   }
 
   /** @throws the reason of the interruption. */
