@@ -58,11 +58,6 @@ export class EndpointScope {
     return this.#hasAnswer;
   }
 
-  /** What is locked for this call; null while nothing is. */
-  get resources(): readonly string[] | null {
-    return this.#entry?.hold?.lock.resources ?? null;
-  }
-
   /**
    * Whether a call of the method is the one that this scope was opened for. Ask only while the
    * scope is not over. False while the handler runs: if it calls itself, that is a second
@@ -70,6 +65,12 @@ export class EndpointScope {
    */
   awaits(definition: LockedDefinition): boolean {
     return definition === this.#definition && !this.isBusy;
+  }
+
+  /** Whether the scope's lock is of all these resources, or may become so: there is none yet. */
+  covers(resources: readonly string[]): boolean {
+    const locked = this.#entry?.hold?.lock.resources;
+    return locked === undefined || resources.every((resource) => locked.includes(resource));
   }
 
   /** Makes `entry` the outcome of this call's acquisition. */
@@ -91,18 +92,18 @@ export class EndpointScope {
       throw error;
     }
     const { hold } = entry;
-    // Taken is not remembered: the resource may be free when an interceptor retries.
-    this.#entry = hold === null ? null : entry;
-    if (hold !== null) {
-      return {
-        hold: this.#lend(hold, (result) => {
-          this.#result = result;
-          leave();
-        }),
-      };
+    if (hold === null) {
+      // Taken is not remembered: the resource may be free when an interceptor retries.
+      this.#entry = null;
+      leave();
+      return entry;
     }
-    leave();
-    return entry;
+    this.#entry = entry;
+    const onEnd = (result: unknown): void => {
+      this.#result = result;
+      leave();
+    };
+    return { hold: this.#lend(hold, onEnd) };
   }
 
   /** Runs the inner interceptors, pipes and handler in this scope and under its lock. */

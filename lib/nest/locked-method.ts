@@ -86,8 +86,8 @@ class LockedCall {
       return scope.enter(() => acquire(this.#names(scope)));
     }
     const names = this.#names(scope);
-    const isServed = scope !== undefined && coversAll(scope, names);
-    return isServed ? scope.enter(() => acquire(names)) : acquire(names);
+    if (scope?.covers(names) === true) return scope.enter(() => acquire(names));
+    return acquire(names);
   }
 
   /** Whether an endpoint's scope awaits this call, and may have a lock for it. */
@@ -248,9 +248,4 @@ function steps(call: LockedCall, { hold }: Entry): AsyncGenerator<unknown, unkno
 async function* stepsWhenTaken(call: LockedCall): AsyncGenerator<unknown, unknown> {
   const result = await call.resultWhenTaken();
   return isAsyncIterable(result) ? yield* result : result;
-}
-
-function coversAll(scope: EndpointScope, names: readonly string[]): boolean {
-  const { resources } = scope;
-  return resources === null || names.every((name) => resources.includes(name));
 }
