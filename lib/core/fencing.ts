@@ -6,7 +6,7 @@ import type { Environment } from './environment.js';
 import type { AcquireAnswer, LockNode } from './lock-node.js';
 import type { Microseconds, Milliseconds } from './units.js';
 
-const MICROSECONDS = 1_000;
+const MICROSECONDS_PER_MS = 1_000;
 
 type StaleAnswer = Extract<AcquireAnswer, { vote: 'stale' }>;
 
@@ -61,7 +61,7 @@ export class TokenSource {
   constructor({ environment, nodes, options }: Ensemble) {
     this.#environment = environment;
     this.#nodes = nodes;
-    this.#clockSkewMax = options.world.clockSkewMax * MICROSECONDS;
+    this.#clockSkewMax = options.world.clockSkewMax * MICROSECONDS_PER_MS;
     this.#offsets = nodes.map(() => null);
   }
 
@@ -74,7 +74,7 @@ export class TokenSource {
    */
   propose(low: Microseconds, isBlock: boolean): Microseconds {
     this.#offset ??= this.#medianOffset();
-    const now = this.#environment.wallClock() * MICROSECONDS;
+    const now = this.#environment.wallClock() * MICROSECONDS_PER_MS;
     const arrival = Math.floor(now + this.#offset + this.#lead);
     const next = Math.max(arrival, low + 1, this.#previous + 1);
     this.#previous = isBlock && low === 0 ? blockFrom(next) : singleFrom(next);
@@ -84,7 +84,7 @@ export class TokenSource {
   /** Whether most nodes would find a token above `low` too far ahead, by their clocks. */
   isOutOfReach(low: Microseconds): boolean {
     this.#offset ??= this.#medianOffset();
-    const now = this.#environment.wallClock() * MICROSECONDS + this.#offset;
+    const now = this.#environment.wallClock() * MICROSECONDS_PER_MS + this.#offset;
     return low >= now + this.#clockSkewMax;
   }
 
@@ -106,7 +106,7 @@ export class TokenSource {
    * by the answer's time on the way: adding the whole round aims a proposal at its arrival.
    */
   roundTook(duration: Milliseconds): void {
-    const lead = Math.min(duration * MICROSECONDS, this.#clockSkewMax / 2);
+    const lead = Math.min(duration * MICROSECONDS_PER_MS, this.#clockSkewMax / 2);
     this.#lead = Math.max(lead, this.#lead + (lead - this.#lead) * LEAD_DECAY);
   }
 
@@ -115,7 +115,7 @@ export class TokenSource {
     // The answers of one script call all carry the same time; the first is the nearest to it.
     if (this.#heard[node] === nodeTime) return;
     this.#heard[node] = nodeTime;
-    this.#offsets[node] = nodeTime - this.#environment.wallClock() * MICROSECONDS;
+    this.#offsets[node] = nodeTime - this.#environment.wallClock() * MICROSECONDS_PER_MS;
     this.#offset = null;
   }
 
@@ -134,13 +134,13 @@ export class TokenSource {
     return this.#nodes.map((node, index) => {
       const offset = this.#offsets[index] ?? null;
       // Before the first lock is asked for: as heard when the node was connected.
-      return offset === null ? node.status().clockOffset : offset / MICROSECONDS;
+      return offset === null ? node.status().clockOffset : offset / MICROSECONDS_PER_MS;
     });
   }
 
   // The median: a minority of nodes with wrong clocks does not lead the proposals astray.
   #medianOffset(): Microseconds {
     const known = this.offsets().filter((offset) => offset !== null);
-    return known.length === 0 ? 0 : medianOf(known) * MICROSECONDS;
+    return known.length === 0 ? 0 : medianOf(known) * MICROSECONDS_PER_MS;
   }
 }

@@ -85,7 +85,7 @@ export class RedlockModule {
 type Runtimes = Record<symbol, Promise<LockRuntime>>;
 
 /** How long the start waits for nodes that do not answer. */
-const startTimeout: Milliseconds = 2_000;
+const START_TIMEOUT: Milliseconds = 2_000;
 
 function describeModule(
   { name, isGlobal }: Required<RedlockDomainOptions>,
@@ -166,7 +166,7 @@ export class LockRuntime implements BeforeApplicationShutdown, OnApplicationShut
     const ports = { environment, observer: createObserver(name, environment) };
     const nodes = createNodes(inputs, resolved, ports);
     try {
-      await nodes.whenReady(startTimeout);
+      await nodes.whenReady(START_TIMEOUT);
       return new LockRuntime(new Redlock(nodes.nodes, core, ports), nodes, registration);
     } catch (error) {
       await nodes.close();

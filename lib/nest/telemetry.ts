@@ -167,7 +167,7 @@ function createNodeReport(redlock: string, prefix: string): RedlockObserver['nod
 }
 
 /** How long further lost locks are only counted after one was logged. */
-const lossPeriod: Milliseconds = 1_000;
+const LOSS_PERIOD: Milliseconds = 1_000;
 
 /**
  * Logs a lost lock at once, and then how many more were lost in the second after it. Nodes that die
@@ -192,14 +192,14 @@ function createLossLog(prefix: string, environment: Environment): (reason: LossR
       return;
     }
     isCounting = true;
-    environment.startTimer(lossPeriod, logUnlogged, false);
+    environment.startTimer(LOSS_PERIOD, logUnlogged, false);
     // In a microtask: a logger that throws must not keep the holder from being told.
     inMicrotask(() => warn(`a lock: ${reason}`));
   };
 }
 
 /** How long further calls that find no quorum are only counted after one was logged. */
-const outagePeriod: Milliseconds = 60_000;
+const OUTAGE_PERIOD: Milliseconds = 60_000;
 
 /**
  * Logs a call that found no quorum; the next such line says how many more there were. Most
@@ -211,7 +211,7 @@ function createOutageLog(prefix: string, environment: Environment): (error: NoQu
   let unlogged = 0;
   return ({ votes }) => {
     const now = environment.now();
-    if (now - loggedAt < outagePeriod) {
+    if (now - loggedAt < OUTAGE_PERIOD) {
       unlogged += 1;
       return;
     }

@@ -132,12 +132,12 @@ function noticeOf(error: RedlockError, httpStatus: ResolvedHttpStatus): Notice |
 }
 
 /** In s, if nothing better is known: soon enough for a person, rare enough for a server. */
-const retryAfterDefault = 1;
+const RETRY_AFTER_DEFAULT = 1;
 
 function secondsUntilRetry(error: RedlockError): number {
   const tells = error instanceof LockTakenError || error instanceof NoQuorumError;
   const known = tells ? error.retryAfter : null;
-  return known === null ? retryAfterDefault : Math.max(1, Math.ceil(known / 1_000));
+  return known === null ? RETRY_AFTER_DEFAULT : Math.max(1, Math.ceil(known / 1_000));
 }
 
 function setRetryAfter(

@@ -109,7 +109,7 @@ export class FaultyNode implements LockNode {
     };
     this.#pass<AcquireAnswer>(fault, serve, (answer) => {
       const isWithheld = answer.vote === 'granted' && fault === 'quarantined';
-      onAnswer(isWithheld ? { vote: 'quarantined', remaining: quarantine } : answer);
+      onAnswer(isWithheld ? { vote: 'quarantined', remaining: QUARANTINE } : answer);
     });
   }
 
@@ -118,7 +118,7 @@ export class FaultyNode implements LockNode {
     const serve = (answer: typeof onAnswer): void => this.#node.extend(request, answer);
     this.#pass<ExtendAnswer>(fault, serve, (answer) => {
       const isWithheld = answer.vote === 'granted' && fault === 'quarantined';
-      onAnswer(isWithheld ? { vote: 'quarantined', remaining: quarantine } : answer);
+      onAnswer(isWithheld ? { vote: 'quarantined', remaining: QUARANTINE } : answer);
     });
   }
 
@@ -154,7 +154,7 @@ export class FaultyNode implements LockNode {
       case 'misconfigured':
         return { ...status, state: 'refused', findings: [failures.misconfigured.message] };
       case 'quarantined':
-        return { ...status, quarantineRemaining: quarantine };
+        return { ...status, quarantineRemaining: QUARANTINE };
       default:
         return status;
     }
@@ -291,7 +291,7 @@ const allOperations: readonly NodeOperation[] = ['acquire', 'extend', 'release',
 const stranger = 'another client';
 
 /** The time that a quarantined vote says remains, each time until the node is healed. */
-const quarantine: Milliseconds = 1_000;
+const QUARANTINE: Milliseconds = 1_000;
 
 // Nobody waits for it.
 function ignore(): void {}
