@@ -98,11 +98,18 @@ export class Acquisition {
         return;
       }
       // A lock that is granted at once, as most are, costs no promise but this one.
-      this.#try(0, this.#fullTimeout, null, (result) => {
+      this.#startAttempt(0, this.#fullTimeout, null, (result) => {
         if (result instanceof Holding) grant(result);
         else this.#retryUntilGranted(result).then(grant, refuse);
       });
     });
+  }
+
+  async #queueUp(): Promise<Holding> {
+    await this.#untilTurn();
+    return this.#retryUntilGranted(
+      this.#received() ?? (await this.#attempt(0, this.#fullTimeout, null)),
+    );
   }
 
   async #untilTurn(): Promise<void> {
@@ -116,13 +123,6 @@ export class Acquisition {
       }
       await this.waiter.pause(patience);
     }
-  }
-
-  async #queueUp(): Promise<Holding> {
-    await this.#untilTurn();
-    return this.#retryUntilGranted(
-      this.#received() ?? (await this.#attempt(0, this.#fullTimeout, null)),
-    );
   }
 
   // The lock that the call before this one handed over, if half of its ttl is left, as is required
@@ -225,11 +225,11 @@ export class Acquisition {
     tieBreaker: number | null,
   ): Promise<AttemptResult> {
     return new Promise((resolve) => {
-      this.#try(low, timeout, tieBreaker, resolve);
+      this.#startAttempt(low, timeout, tieBreaker, resolve);
     });
   }
 
-  #try(
+  #startAttempt(
     low: Microseconds,
     timeout: Milliseconds,
     tieBreaker: number | null,

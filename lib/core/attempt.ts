@@ -80,13 +80,7 @@ export class Attempt {
    */
   start(timeout: Milliseconds, tieBreaker: number | null = null): void {
     const { environment } = this.#ensemble;
-    this.#timer = environment.startTimer(
-      timeout,
-      () => {
-        this.#onTimeout();
-      },
-      true,
-    );
+    this.#timer = environment.startTimer(timeout, () => this.#onTimeout(), true);
     this.#tieBreaker = tieBreaker;
     for (let index = 0; index < this.#answers.length; index += 1) {
       if (tieBreaker === null || index === tieBreaker) this.#ask(index);
@@ -99,9 +93,8 @@ export class Attempt {
   }
 
   #ask(index: number): void {
-    this.#ensemble.nodes[index]?.acquire(this.#request, (answer) => {
-      this.#onAnswer(index, answer);
-    });
+    const onAnswer = (answer: AcquireAnswer): void => this.#onAnswer(index, answer);
+    this.#ensemble.nodes[index]?.acquire(this.#request, onAnswer);
   }
 
   #askOthers(tieBreaker: number): void {

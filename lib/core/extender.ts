@@ -66,9 +66,7 @@ export class Extender {
       this.#outstandingUntil[node] = terms.startedAt + ttl;
       this.#answers[node] = null;
       round.asked(node);
-      nodes[node]?.extend(request, (answer) => {
-        this.#onAnswer(node, answer, round);
-      });
+      nodes[node]?.extend(request, (answer) => this.#onAnswer(node, answer, round));
     }
   }
 
@@ -92,13 +90,7 @@ export class Extender {
         else earlier.onSettled(begin);
       };
       const timeout = nodeTimeoutOf(options, ttl);
-      const timer = environment.startTimer(
-        timeout,
-        () => {
-          finish(false);
-        },
-        true,
-      );
+      const timer = environment.startTimer(timeout, () => finish(false), true);
       begin();
     });
   }

@@ -70,7 +70,7 @@ export const mutantsOfAcquiring: readonly Mutant[] = [
   {
     name: 'attempts without an end',
     rule: '4.3: ends at the latest after nodeTimeout',
-    patches: [core('attempt', '        this.#onTimeout();\n', '')],
+    patches: [core('attempt', '() => this.#onTimeout()', '() => undefined')],
   },
   {
     name: 'late grants counted',
