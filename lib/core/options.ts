@@ -154,6 +154,9 @@ export interface ResolvedAcquire {
 /** The shortest ttl that a node is ever asked for. Source: PROTOCOL.md section 4. */
 export const TTL_MIN: Milliseconds = 100;
 
+/** The highest `ttlMax` that a module may have: a day. */
+export const TTL_MAX_HIGHEST: Milliseconds = 86_400_000;
+
 const RETRY_DELAY: RetryDelay = Object.freeze({ min: 20, max: 120 });
 
 /** All options there are. */
@@ -201,7 +204,7 @@ export function resolveOptions(options: RedlockOptions, nodeCount: number): Reso
   checkObject('options', options);
   // A misspelt keyPrefix or ttlMax would make another world.
   checkNames('only options of RedlockOptions', options, OPTIONS);
-  const ttlMax = checkInteger('ttlMax', options.ttlMax ?? 30_000, TTL_MIN, 86_400_000);
+  const ttlMax = checkInteger('ttlMax', options.ttlMax ?? 30_000, TTL_MIN, TTL_MAX_HIGHEST);
   const driftFactor = checkNumber('driftFactor', options.driftFactor ?? 0.01, 0.001, 0.1);
   return Object.freeze({
     ttlMax,

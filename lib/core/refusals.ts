@@ -100,7 +100,7 @@ function noQuorumReason(ensemble: Ensemble, refusal: Refusal): string {
       `a quorum; synchronise them (off this machine's clock by: ${offsets.join(', ')})`
     );
   }
-  return `others proposed higher fencing tokens each time`;
+  return 'others proposed higher fencing tokens each time';
 }
 
 function takenOf({ resources, answers }: Refusal): readonly string[] {

@@ -4,8 +4,10 @@ import type { Type } from '@nestjs/common';
 
 import { checkBoolean, wrongType } from '../core/option-checks.js';
 import {
+  DELAY_MAX,
   resolveAcquire,
   resolveOptions,
+  TTL_MAX_HIGHEST,
   type RedlockOptions,
   type ResolvedOptions,
   type UsingOptions,
@@ -58,8 +60,8 @@ const methodsKey = Symbol.for('nestjs-locked.methods');
  * its methods are checked against these first, and against the module's once that is injected.
  */
 const widest: RedlockOptions = {
-  ttlMax: 86_400_000,
-  maxHold: 2_147_483_647,
+  ttlMax: TTL_MAX_HIGHEST,
+  maxHold: DELAY_MAX,
   retryDelay: { min: 1, max: 1 },
 };
 

@@ -5,7 +5,7 @@ import { silentObserver } from '../core/observer.js';
 import type { ResolvedOptions } from '../core/options.js';
 import { majorityOf } from '../core/quorum.js';
 import type { RedlockPorts } from '../core/redlock.js';
-import { checkBoolean, hasMethods, wrongType } from '../core/option-checks.js';
+import { checkBoolean, hasMethods, isObject, wrongType } from '../core/option-checks.js';
 import type { Milliseconds } from '../core/units.js';
 import { MemoryNode } from './memory-node.js';
 import { NodePeers } from './redis-audit.js';
@@ -101,7 +101,7 @@ function readEntry(input: unknown, keyPrefix: string, origin: string): Entry {
   if (typeof input === 'string' || isClient(input)) {
     return { target: readServer(input, keyPrefix, origin), isPersistent: false };
   }
-  if (typeof input !== 'object' || input === null) throw unknownEntry(input, origin);
+  if (!isObject(input)) throw unknownEntry(input, origin);
   const { persistent = false, ...server } = input as ServerShape & NodeTraits;
   const isPersistent = checkBoolean(`${origin}.persistent`, persistent);
   if (!('url' in server || 'client' in server)) {
