@@ -49,7 +49,7 @@ export class RedisConnection {
   readonly #listener: ConnectionListener;
   // In the order of writing. In an array, each answer, mostly to the first, would move all others.
   readonly #unanswered = new TransientMap<Unanswered, null>();
-  #owed = 0;
+  #backlogArguments = 0;
   #lastError: FailedAnswer | null = null;
   /** What the server said first, if that was an error, until it has answered anything. */
   #rebuff: FailedAnswer | null = null;
@@ -87,9 +87,9 @@ export class RedisConnection {
     return this.#unanswered.size;
   }
 
-  /** How many arguments they have, all together: they cost memory in proportion to that. */
-  get owed(): number {
-    return this.#owed;
+  /** How many arguments these have together: they cost memory in proportion to that. */
+  get backlogArguments(): number {
+    return this.#backlogArguments;
   }
 
   /** Writes a command. On a connection that has ended nothing is sent. */
@@ -100,7 +100,7 @@ export class RedisConnection {
       return;
     }
     this.#unanswered.set(written, null);
-    this.#owed += argumentCount;
+    this.#backlogArguments += argumentCount;
     const command = new this.#Command(name, [], { replyEncoding: 'utf8' }, (error, reply) =>
       this.#onReply(written, error, reply),
     );
@@ -141,7 +141,7 @@ export class RedisConnection {
       return;
     }
     this.#unanswered.delete(written);
-    this.#owed -= written.argumentCount;
+    this.#backlogArguments -= written.argumentCount;
     this.#rebuff = null;
     if (error) written.answer(failureOf(error), null);
     else written.answer(null, reply ?? null);

@@ -211,9 +211,10 @@ export class RedisLink implements ConnectionListener {
     return this.#listeningTime - (connection.silentSince ?? this.#listeningTime);
   }
 
-  // A connection that owes much is found hung sooner, before it costs memory for each lock.
+  // With a large backlog a server is found hung sooner, before it costs memory for each lock.
   #isHung(connection: RedisConnection): boolean {
-    if (connection.owed > OWED_MAX && this.#looksInVain >= 3) return true;
+    const isLarge = connection.backlogArguments > BACKLOG_ARGUMENTS_MAX;
+    if (isLarge && this.#looksInVain >= 3) return true;
     return this.#silenceOf(connection) > this.#settings.suspendAfter;
   }
 
@@ -261,4 +262,4 @@ const LATENESS_MAX: Milliseconds = 10;
  * Arguments of all unanswered commands together; a lone lock has some 10, a call of 128 some 135.
  * More than a live server owes, unless it is far away and asked for a thousand locks at once.
  */
-const OWED_MAX = 4_096;
+const BACKLOG_ARGUMENTS_MAX = 4_096;
