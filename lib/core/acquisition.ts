@@ -168,7 +168,8 @@ export class Acquisition {
     for (const { line } of this.waiter.places) line.outage = isOutage ? refused : null;
   }
 
-  // If it rested behind a holder of this process it could be handed the lock, yet try for it again.
+  // No further attempts behind a holder of this process: the lock may be handed to this call while
+  // it rests, and it would not look for that, but ask the nodes.
   #isSpent(result: FailedAttempt): boolean {
     if (this.#patience() > 0) return false;
     // The key on the deciding node may be that of somebody who is gone.
@@ -181,7 +182,7 @@ export class Acquisition {
     const { waitingRoom } = this.#context;
     const { retryDelay } = this.#options;
     if (this.#patience() === 0) {
-      // The bounds are cut, not the drawn value, or those who met would pause alike and meet again.
+      // The bounds are cut, not the value: all who drew more would pause alike, and meet again.
       const min = Math.min(retryDelay.min, this.#fullTimeout);
       const max = Math.min(retryDelay.max, this.#fullTimeout);
       await this.waiter.pause(this.#randomOf({ min, max }));

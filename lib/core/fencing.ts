@@ -11,9 +11,9 @@ const MICROSECONDS_PER_MS = 1_000;
 type StaleAnswer = Extract<AcquireAnswer, { vote: 'stale' }>;
 
 /**
- * How fast a long round is forgotten: each later one takes back this share of what it took longer.
- * If slower, others find their tokens stale; if faster, a client that is far away over an uneven
- * network proposes too low. docs/FENCING-COSTS.md.
+ * How fast a long round is forgotten: each later one takes back this share of the difference. With
+ * less, others find their tokens stale for longer; with more, a client far away over an uneven
+ * network proposes tokens that are too low when they arrive. docs/FENCING-COSTS.md.
  */
 export const LEAD_DECAY = 1 / 8;
 

@@ -13,7 +13,7 @@ const RACE_DELAY: Milliseconds = 2;
 /** More processes than this do not make the delays longer. */
 const RACERS_MAX = 8;
 
-/** How long others are told in vain before they get more time, which takes a sixth of all time. */
+/** How long others are told in vain before they get more time: 100 ms, a sixth of all time. */
 const PASSED_OVER_MAX: Milliseconds = 500;
 
 /** One call's place in the queue of one resource. */
@@ -83,8 +83,8 @@ export class Line {
   }
 
   /**
-   * Others are told of a release. Returns whether they have been told in vain for half a second,
-   * each time later than this process, so that they should get more time; then it counts anew.
+   * Notes that others are told of a release. Returns whether they should get more time: for half a
+   * second they were told in vain, as this process was faster each time. Then it counts anew.
    */
   notePassedOver(now: Milliseconds): boolean {
     this.passedOverSince ??= now;

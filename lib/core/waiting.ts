@@ -18,7 +18,7 @@ const HAND_OVERS_MAX = 16;
 
 /**
  * For how long after its first acquisition a lock is still handed over. If calls hold it for long,
- * 16 of them would take longer than other processes wait; beside that, telling those costs little.
+ * 16 in a row take longer than other processes wait, and telling these is cheap in comparison.
  */
 const HAND_OVERS_TIME: Milliseconds = 50;
 

@@ -3,7 +3,7 @@
 // PROTOCOL.md section 10.
 import type { Ensemble } from './ensemble.js';
 
-/** Is called when enough nodes can be heard, and when enough of them have told of a release. */
+/** Called when enough nodes can be heard, and when enough of them have told of a release. */
 export interface WakeUpListener {
   /** From now on no release goes unheard. */
   onLive(): void;
@@ -11,7 +11,7 @@ export interface WakeUpListener {
   onWake(listeners: number): void;
 }
 
-/** One process's ear for one resource. */
+/** One process's subscriptions, on all nodes, to the releases of one resource. */
 export class WakeUps {
   readonly #quorum: number;
   readonly #isLive: boolean[];

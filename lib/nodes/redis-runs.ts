@@ -5,8 +5,8 @@ import { lowestOf } from './redis-fences.js';
  * In a batch the calls that its Lua makes cost more than what they do. A run of acquisitions, or of
  * releases, makes one call where each of them would make its own: to read, to delete, to ask for
  * subscribers. A run does only what goes smoothly, to the same effect as one operation after the
- * other. Anything else it leaves to the operation, which looks again: so, where MGET is denied,
- * whatever needs it.
+ * other. Anything else it leaves to the operation, which looks again: where MGET is denied, that is
+ * every release.
  * Where nobody is subscribed to the common channel, nobody waits for any of the resources.
  * Whether a lock is taken is not read: SET NX says so. A token that may be more than the clock
  * allows is left to the operation, which knows that one more than the record is right.

@@ -60,7 +60,7 @@ end
  * `readCertificate`: for how many µs votes do not count yet, the certificate to write if there is
  * no valid one, and whether INFO may be asked here. Without memory to write it the node has none,
  * and stays quarantined, which is no error. `counted`: what a vote is worth, and its figures.
- * Mostly the replid is the known one: looking for that in INFO costs less than taking out any.
+ * Mostly the replid is the known one, and looking for it in INFO costs less than extracting it.
  * A replica may be writable, and has its master's replid and certificate: it writes none. Where
  * INFO is denied the role is unknown, and the node is taken for a master.
  */
