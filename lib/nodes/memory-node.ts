@@ -19,8 +19,8 @@ import type {
 import type { Microseconds } from '../core/units.js';
 import { ExpiringMap } from './expiring-map.js';
 
-/** Somebody who is told of releases. */
-interface Ear {
+/** A listener, and the world that tells its service from others. */
+interface Subscription {
   readonly world: World;
   readonly listener: WakeListener;
 }
@@ -44,7 +44,7 @@ export class MemoryNode implements LockNode {
   readonly #startedAt: Microseconds;
   readonly #owners = new ExpiringMap<string>();
   readonly #fences = new ExpiringMap<Microseconds>();
-  readonly #ears = new Map<string, Set<Ear>>();
+  readonly #subscriptions = new Map<string, Set<Subscription>>();
 
   /** Makes an empty node, which starts no timer and need not be closed. */
   constructor(options: MemoryNodeOptions = {}) {
@@ -79,16 +79,17 @@ export class MemoryNode implements LockNode {
 
   listen(world: World, resource: string, listener: WakeListener): () => void {
     const key = world.keyPrefix + resource;
-    const ear = { world, listener };
-    const ears = this.#ears.get(key) ?? new Set();
-    this.#ears.set(key, ears.add(ear));
+    const subscription = { world, listener };
+    const ofKey = this.#subscriptions.get(key) ?? new Set();
+    this.#subscriptions.set(key, ofKey.add(subscription));
     inMicrotask(() => {
-      if (ears.has(ear)) listener.onLive(true);
+      if (ofKey.has(subscription)) listener.onLive(true);
     });
     return () => {
-      ears.delete(ear);
+      ofKey.delete(subscription);
       // A second call must leave alone the listeners that have come since.
-      if (ears.size === 0 && this.#ears.get(key) === ears) this.#ears.delete(key);
+      const isCurrent = this.#subscriptions.get(key) === ofKey;
+      if (isCurrent && ofKey.size === 0) this.#subscriptions.delete(key);
     };
   }
 
@@ -162,9 +163,9 @@ export class MemoryNode implements LockNode {
   #wake(world: World, keys: readonly string[]): number {
     let most = 0;
     for (const key of keys) {
-      const ears = [...(this.#ears.get(key) ?? [])];
-      const others = ears.filter((ear) => ear.world !== world).length;
-      for (const { listener } of ears) inMicrotask(() => listener.onWake(others));
+      const subscriptions = [...(this.#subscriptions.get(key) ?? [])];
+      const others = subscriptions.filter((each) => each.world !== world).length;
+      for (const { listener } of subscriptions) inMicrotask(() => listener.onWake(others));
       most = Math.max(most, others);
     }
     return most;
