@@ -56,7 +56,7 @@ const handledKey = Symbol.for('nestjs-locked.handled');
  * commits inside the lock. An `APP_INTERCEPTOR` of the root module, or of a module imported before
  * `RedlockModule`, is not an inner one: Nest runs it first.
  *
- * Over HTTP, a call whose client goes before it has its lock does not run.
+ * Over HTTP, a call whose client disconnects while it waits for its lock does not run.
  *
  * The lock waits for a handler's unfinished stream, even when the client has its response, unless
  * nobody has begun to read the stream by then. It waits for what a handler writes by itself, with
@@ -105,7 +105,7 @@ export class LockedInterceptor implements NestInterceptor {
       if (handledKey in context) return next.handle().subscribe(subscriber);
       Object.defineProperty(context, handledKey, { value: true, configurable: true });
       const cancel = new AbortController();
-      const unwatch = whenDeserted(context, () => cancel.abort(desertedException()));
+      const unwatch = whenDisconnected(context, () => cancel.abort(disconnectedException()));
       const scope = new EndpointScope(definition, context, cancel.signal);
       const outside = captureContext();
       let response: Subscription | undefined;
@@ -204,10 +204,10 @@ function whenSent(context: ExecutionContext, listener: () => void): void {
 }
 
 /**
- * Calls `listener` when the client of an HTTP call goes before anybody has answered it, until the
- * returned function is called: an outer interceptor may try many times for one response.
+ * Calls `listener` when the client of an HTTP call disconnects before the call is answered, until
+ * the returned function is called: an outer interceptor may try many times for one response.
  */
-function whenDeserted(context: ExecutionContext, listener: () => void): () => void {
+function whenDisconnected(context: ExecutionContext, listener: () => void): () => void {
   const response = responseOf(context);
   const onClose = (): void => {
     if (response?.writableEnded === false) listener();
@@ -216,8 +216,8 @@ function whenDeserted(context: ExecutionContext, listener: () => void): () => vo
   return () => response?.off('close', onClose);
 }
 
-/** What a call ends with that has no lock yet and whose client is gone: no news for the log. */
-function desertedException(): HttpException {
+/** Ends a call whose client left before it had its lock: no fault, so Nest does not log it. */
+function disconnectedException(): HttpException {
   return new HttpException('The client has gone before the lock was acquired', 499);
 }
 

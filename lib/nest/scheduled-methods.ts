@@ -1,5 +1,5 @@
-// Tells at the start of scheduled methods that each replica would run. A lock alone lets them run
-// one after the other, and few who lock a job mean that.
+// Warns at the start of scheduled methods that each replica would run. A lock alone makes replicas
+// run a job one after the other, which is seldom what a locked job is meant to do.
 import type { Type } from '@nestjs/common';
 
 import { definitionOf, methodsOf, type LockedDefinition } from './locked-definition.js';
@@ -8,18 +8,18 @@ import { redlockLogger } from './redlock.logger.js';
 /** Where @nestjs/schedule keeps the options of what it fires again and again. */
 const scheduleKeys = ['SCHEDULE_CRON_OPTIONS', 'SCHEDULE_INTERVAL_OPTIONS'];
 
-/** Those that were told of: a class may have many instances. */
-const told = new WeakSet<LockedDefinition>();
+/** Those that were warned of: a class may have many instances. */
+const warned = new WeakSet<LockedDefinition>();
 
 /**
- * Warns of the `@Cron` and `@Interval` methods of an object whose `@Locked` says nothing of
- * `holdAtLeast`, not even 0. Each is told of once in a process.
+ * Warns of the `@Cron` and `@Interval` methods of an object whose `@Locked` does not set
+ * `holdAtLeast`, not even to 0. Each is warned of once in a process.
  */
 export function warnOfRepeatedRuns(instance: object): void {
   for (const [key, definition] of methodsOf(instance)) {
-    if (definition.options.holdAtLeast !== undefined || told.has(definition)) continue;
+    if (definition.options.holdAtLeast !== undefined || warned.has(definition)) continue;
     if (!isScheduled(instance, key, definition)) continue;
-    told.add(definition);
+    warned.add(definition);
     redlockLogger.warn(
       `${definition.method} is scheduled, and its @Locked has no holdAtLeast: replicas may run it` +
         " one after the other. Say { wait: 0, onTaken: 'skip', holdAtLeast: … } for one run over" +
