@@ -21,10 +21,10 @@ export class NodeHealth {
   #clockOffset: Milliseconds | null = null;
   #quarantinedUntil: Milliseconds;
   #quarantineTimer: TimerHandle = null;
-  /** Whether a quarantine was told of, and its end was not. */
-  #isQuarantineTold = false;
-  #suspensionToldAt: Milliseconds = -Infinity;
-  #suspensionsUntold = 0;
+  /** Whether a quarantine was reported, and its end was not. */
+  #isQuarantineReported = false;
+  #suspensionReportedAt: Milliseconds = -Infinity;
+  #unreportedSuspensions = 0;
 
   constructor(
     private readonly name: string,
@@ -71,14 +71,14 @@ export class NodeHealth {
 
   /**
    * It refused to lock, or to release: a finding, with the latest reason, until it does so again. A
-   * refusal that comes and goes in that time is told of once.
+   * refusal that comes and goes in that time is reported once.
    */
   refused(what: 'locks' | 'releases', reason: string): void {
     if (this.#state !== 'up') return;
     const finding = `It refuses ${what}: ${reason.replace(/\.?$/, '.')}`;
     const isKnown = this.#refusals.has(what);
     this.#refusals.set(what, { finding, at: this.environment.now() });
-    if (!isKnown) this.#tell(finding, true);
+    if (!isKnown) this.#report(finding, true);
   }
 
   /** It locked, or would; or it did what a release asked for. */
@@ -86,19 +86,20 @@ export class NodeHealth {
     const refusal = this.#refusals.get(what);
     if (refusal === undefined || this.environment.now() - refusal.at < REFUSAL_KEPT) return;
     this.#refusals.delete(what);
-    // Not told for releases: one that is done may have found nothing to do.
-    if (what === 'locks') this.#tell('It grants locks again.', false);
+    // Not reported for releases: one that is done may have found nothing to do.
+    if (what === 'locks') this.#report('It grants locks again.', false);
   }
 
   /** Connected but silent. How long it has been so, and how much it owes, goes into the message. */
   suspended(silence: Milliseconds, backlog: number): void {
     if (this.#state !== 'up') return;
-    const untold = this.#suspensionsUntold;
+    const unreported = this.#unreportedSuspensions;
     const now = this.environment.now();
-    const isTold = now - this.#suspensionToldAt >= RETELL_INTERVAL;
-    this.#suspensionsUntold = isTold ? 0 : untold + 1;
-    if (isTold) this.#suspensionToldAt = now;
-    const times = untold > 0 ? ` Suspended ${untold} more times since this was last logged.` : '';
+    const isReported = now - this.#suspensionReportedAt >= REPORT_INTERVAL;
+    this.#unreportedSuspensions = isReported ? 0 : unreported + 1;
+    if (isReported) this.#suspensionReportedAt = now;
+    const times =
+      unreported > 0 ? ` Suspended ${unreported} more times since this was last logged.` : '';
     const unanswered = `commands unanswered: ${backlog}.${times}`;
     this.#change('suspended', `Suspended: silent for ${silence} ms, ${unanswered}`, this.#findings);
   }
@@ -107,7 +108,7 @@ export class NodeHealth {
   resumed(): void {
     if (this.#state !== 'suspended') return;
     this.up(this.#findings);
-    this.#tellQuarantineEnd();
+    this.#reportQuarantineEnd();
   }
 
   /** Not connected, or not fit. Until it is refused, its findings stay known while it is away. */
@@ -124,11 +125,11 @@ export class NodeHealth {
   }
 
   /** The node's votes do not count for this long, which may be 0. */
-  quarantined(told: Milliseconds): void {
+  quarantined(stated: Milliseconds): void {
     // A server may say anything.
-    const remaining = Math.min(told, DELAY_MAX);
+    const remaining = Math.min(stated, DELAY_MAX);
     if (remaining <= 0) {
-      this.#tellQuarantineEnd();
+      this.#reportQuarantineEnd();
       return;
     }
     // A closed node may still hear its last answers.
@@ -136,8 +137,8 @@ export class NodeHealth {
     const now = this.environment.now();
     this.#quarantinedUntil = now + remaining;
     if (this.#quarantineTimer !== null) return;
-    this.#isQuarantineTold = true;
-    this.#tell(
+    this.#isQuarantineReported = true;
+    this.#report(
       `Its votes do not count for ${remaining} ms: it may have forgotten locks that are held.`,
       true,
     );
@@ -158,17 +159,17 @@ export class NodeHealth {
       this.#quarantineTimer = null;
       const left = this.#quarantinedUntil - this.environment.now();
       if (left > 0) this.#awaitQuarantineEnd(left);
-      else this.#tellQuarantineEnd();
+      else this.#reportQuarantineEnd();
     };
     this.#quarantineTimer = this.environment.startTimer(remaining, onEnd, false);
   }
 
   // Not while it is away or silent: whether its votes count will show when it is back.
-  #tellQuarantineEnd(): void {
+  #reportQuarantineEnd(): void {
     const isOver = this.#quarantinedUntil <= this.environment.now();
-    if (!this.#isQuarantineTold || !isOver || this.#state !== 'up') return;
-    this.#isQuarantineTold = false;
-    this.#tell('Its votes count.', false);
+    if (!this.#isQuarantineReported || !isOver || this.#state !== 'up') return;
+    this.#isQuarantineReported = false;
+    this.#report('Its votes count.', false);
   }
 
   #change(
@@ -180,17 +181,17 @@ export class NodeHealth {
     // Another reason for being down is no news: each attempt to connect may fail in its own way.
     const isNews = state !== this.#state || findings.join() !== this.#findings.join();
     const isResumed = state === 'up' && this.#state === 'suspended';
-    const isFlapping = this.#suspensionsUntold > 0 && (state === 'suspended' || isResumed);
+    const isFlapping = this.#unreportedSuspensions > 0 && (state === 'suspended' || isResumed);
     this.#state = state;
     this.#message = message;
     this.#findings = findings;
     this.#onFirstOutcome();
-    if (isNews && !isFlapping) this.#tell(message, isTrouble);
+    if (isNews && !isFlapping) this.#report(message, isTrouble);
   }
 
   // Not at once: whoever is told may ask for anything, and may throw. Neither must come between
   // the answers of a call, or keep a lost node from being reconnected.
-  #tell(message: string, isTrouble: boolean): void {
+  #report(message: string, isTrouble: boolean): void {
     const status = this.status();
     inMicrotask(() => this.observer.nodeChanged(status, message, isTrouble));
   }
@@ -200,7 +201,7 @@ export class NodeHealth {
  * How soon an observer is told of another suspension. A node so far away that its votes come too
  * late is suspended with each call. One that stays silent is disconnected long before, and told of.
  */
-const RETELL_INTERVAL: Milliseconds = 60_000;
+const REPORT_INTERVAL: Milliseconds = 60_000;
 
 /** A node that does again what it is asked is believed only this long after its last refusal. */
 const REFUSAL_KEPT: Milliseconds = 10_000;
