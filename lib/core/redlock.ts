@@ -26,8 +26,8 @@ export type LockedBody<T> = (lock: Lock) => T | Promise<T>;
 export interface RedlockStatus {
   readonly isClosed: boolean;
   /**
-   * How the `ownerId` of every lock begins that this process holds in this lock domain, with the
-   * colon. Tells which process {@link ResourceState} names as the owner.
+   * What the `ownerId` of each lock of this process in this lock domain begins with, colon
+   * included. Tells which process {@link ResourceState} names as the owner.
    */
   readonly ownerPrefix: string;
   /** How many nodes make a majority. */

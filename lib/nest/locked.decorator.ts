@@ -108,7 +108,7 @@ export type LockedDecorator<Resource, Taken> = <Target extends AnyMethod>(
  * return its data.
  *
  * A call inside a body that already holds the resource is refused (see `reentrant`). The body of a
- * `for await` over a locked iterable is not inside: a call there waits, for the loop itself.
+ * `for await` over a locked iterable is outside: a call there waits for the loop to end.
  * @typeParam Resource Inferred from `resource`, and compared with the method's parameters.
  * @typeParam Taken Inferred from `onTaken`, and compared with what the method returns.
  * @param resource What to lock: a name, several (all or none), a function of the method's
