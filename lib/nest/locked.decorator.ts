@@ -140,14 +140,15 @@ export function Locked<
   assertCalled(resource, options);
   return (target: object, key: string | symbol, descriptor: PropertyDescriptor | undefined) => {
     const name = nameOf(target, key);
-    const method = methodOf(name, descriptor);
+    assertMethod(name, descriptor);
+    const method = descriptor.value;
     const kind = kindOf(name, method, target, key);
     const definition = createDefinition(name, resource, options);
     const wrapper = lockMethod(method, definition, kind);
     copyIdentity(method, wrapper);
     attachDefinition(wrapper, definition, target, key);
     injectService(target, definition.domain);
-    if (descriptor !== undefined) descriptor.value = wrapper;
+    descriptor.value = wrapper;
   };
 }
 
@@ -179,9 +180,11 @@ function nameOf(target: object, key: string | symbol | DecoratorContext | undefi
   throw new TypeError(`Expected @Locked to decorate an instance method, got ${what}`);
 }
 
-function methodOf(name: string, descriptor: PropertyDescriptor | undefined): Method {
-  const value: unknown = descriptor?.value;
-  if (typeof value === 'function') return value as Method;
+function assertMethod(
+  name: string,
+  descriptor: PropertyDescriptor | undefined,
+): asserts descriptor is TypedPropertyDescriptor<Method> & { value: Method } {
+  if (typeof descriptor?.value === 'function') return;
   const kind = (descriptor?.get ?? descriptor?.set) ? 'accessor' : 'property';
   throw new TypeError(`Expected @Locked to decorate a method, got the ${kind} ${name}`);
 }
