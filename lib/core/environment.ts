@@ -60,10 +60,10 @@ export function toIsoTime(moment: Milliseconds): string {
 }
 
 /**
- * The same function, always run in the async context of now. Otherwise a timer or a call that
+ * The same function, always run in the present async context. Otherwise a timer or a call that
  * several callers share would run in the context of whoever started it.
  */
-export function inContextOfNow<Given extends unknown[]>(
+export function bindToContext<Given extends unknown[]>(
   callback: (...given: Given) => void,
 ): (...given: Given) => void {
   return AsyncResource.bind(callback);

@@ -1,4 +1,4 @@
-import { inContextOfNow } from './environment.js';
+import { bindToContext } from './environment.js';
 import { describeResources, describeVotes, LockLostError, NoQuorumError } from './errors.js';
 import { checkNames, checkNumber, checkObject } from './option-checks.js';
 import { checkTtl } from './options.js';
@@ -158,7 +158,7 @@ class Abortion {
 
   constructor(holding: Holding, makeReason: () => LockLostError) {
     const { signal } = this.#controller;
-    this.abort = inContextOfNow(() => {
+    this.abort = bindToContext(() => {
       if (this.#isAborted) return;
       this.#isAborted = true;
       this.#controller.abort(makeReason());

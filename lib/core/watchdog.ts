@@ -1,4 +1,4 @@
-import { inContextOfNow } from './environment.js';
+import { bindToContext } from './environment.js';
 import { TransientMap } from './transient-map.js';
 import type { Environment, TimerHandle } from './environment.js';
 import type { Milliseconds } from './units.js';
@@ -73,7 +73,7 @@ export class Watchdog {
 
   // In the async context of the start, because it looks after everybody's locks: the call that came
   // first must neither stay in memory for it, nor be named in what is told of the other locks.
-  readonly #onTimer = inContextOfNow((): void => {
+  readonly #onTimer = bindToContext((): void => {
     this.#timerSlot = Infinity;
     const current = Math.floor(this.#environment.now() / SLOT);
     const due = [...this.#slots.keys()].filter((slot) => slot <= current).sort((a, b) => a - b);

@@ -3,7 +3,7 @@
 // it is what locks are for.
 import { channel, type Channel } from 'node:diagnostics_channel';
 
-import { inContextOfNow, inMicrotask, type Environment } from '../core/environment.js';
+import { bindToContext, inMicrotask, type Environment } from '../core/environment.js';
 import { describeVotes, NoQuorumError, type LossReason } from '../core/errors.js';
 import type { NodeStatus } from '../core/lock-node.js';
 import type { RedlockObserver, RoundOperation } from '../core/observer.js';
@@ -156,7 +156,7 @@ function publish<Name extends Exclude<keyof ChannelMessages, 'node'>>(
  * request that met the change, loggers and traces would take it for part of the request.
  */
 function createNodeReport(redlock: string, prefix: string): RedlockObserver['nodeChanged'] {
-  return inContextOfNow((status: NodeStatus, text: string, isTrouble: boolean) => {
+  return bindToContext((status: NodeStatus, text: string, isTrouble: boolean) => {
     const line = `${prefix}${status.name}: ${text}`;
     if (isTrouble) redlockLogger.warn(line);
     else redlockLogger.log(line);
@@ -181,7 +181,7 @@ function createLossLog(prefix: string, environment: Environment): (reason: LossR
   const warn = (what: string): void =>
     redlockLogger.warn(`${prefix}Lost ${what}. The channel nestjs-locked:lost names resources`);
   // In the context of the start: the losses belong to many requests.
-  const logUnlogged = inContextOfNow((): void => {
+  const logUnlogged = bindToContext((): void => {
     isCounting = false;
     for (const [reason, count] of unlogged) warn(`${count} more: ${reason}`);
     unlogged.clear();

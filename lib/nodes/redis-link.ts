@@ -1,5 +1,5 @@
 // Keeps one server connected: connects, audits, watches for silence, connects anew.
-import { inContextOfNow, type Environment, type TimerHandle } from '../core/environment.js';
+import { bindToContext, type Environment, type TimerHandle } from '../core/environment.js';
 import type { FailedAnswer, World } from '../core/lock-node.js';
 import type { Milliseconds } from '../core/units.js';
 import type { NodeHealth } from './node-health.js';
@@ -156,7 +156,7 @@ export class RedisLink implements ConnectionListener {
 
   // In the async context of the start, as the watch is: a connection outlives the call whose
   // silence ended the last one, and must not keep in memory what belongs to that call.
-  readonly #connect = inContextOfNow((): void => {
+  readonly #connect = bindToContext((): void => {
     const { environment, stallTimeout, target } = this.#settings;
     // Silence begins with the next look, because whole intervals between looks are counted.
     const clock = (): Milliseconds => this.#listeningTime + LOOK_INTERVAL;
@@ -224,7 +224,7 @@ export class RedisLink implements ConnectionListener {
   }
 
   // One timer while commands are unanswered, not one for each.
-  readonly #watch = inContextOfNow((): void => {
+  readonly #watch = bindToContext((): void => {
     const connection = this.#connection;
     this.#timer = null;
     if (connection?.silentSince == null) return;

@@ -4,7 +4,7 @@
 import type { Redis } from 'ioredis';
 
 import {
-  inContextOfNow,
+  bindToContext,
   inMicrotask,
   type Environment,
   type TimerHandle,
@@ -115,7 +115,7 @@ export class RedisSubscriber {
 
   // In the async context of the start: a connection outlives the call that listened first, and
   // must not keep in memory what belongs to that call.
-  readonly #connect = inContextOfNow((): void => {
+  readonly #connect = bindToContext((): void => {
     if (this.#isClosed) return;
     const client = this.#target.connect();
     this.#client = client;
