@@ -56,7 +56,7 @@ local function extend(first, count, owner, token, ttl)
     if left == -2 then
       isWhole = false
       restore(i, owner, token, ttl)
-    elseif left >= 0 and left < tonumber(ttl) then
+    elseif left < tonumber(ttl) then
       redis.call('PEXPIRE', KEYS[i], ttl)
     end
   end

@@ -205,6 +205,17 @@ describe('an extension', () => {
     await expect(answer).rejects.toThrow(/can't run this command|no permissions/i);
   });
 
+  it('gives a ttl to a key that somebody has made to last for ever', async () => {
+    const request = requestFor({ ttl: 1_000 });
+    await acquire(request);
+    await client.persist('r');
+
+    const { vote } = await extend(request);
+
+    expect(vote).toBe('granted');
+    expect(await client.pttl('r')).toBeGreaterThan(0);
+  });
+
   it('is granted only by a key that it prolongs, also in its last millisecond', async () => {
     const request = requestFor({ ttl: 1_000 });
     const extendLate = async (): Promise<string> => {
