@@ -24,8 +24,8 @@ interface Retention {
 
 /** One lock in custody. A class rather than closures: every lock that is acquired makes one. */
 class Charge implements Care {
-  /** Whether `holdAtLeast` keeps it although its body has ended. */
-  isRetained = false;
+  /** Whether the watchdog extends it. */
+  isExtended: boolean;
   /** When its release began, on the monotonic clock: from then on nobody claims it. */
   releasedAt: Milliseconds = 0;
 
@@ -36,14 +36,12 @@ class Charge implements Care {
     readonly options: ResolvedAcquire,
     readonly hasBody: boolean,
     readonly custody: Custody,
-  ) {}
+  ) {
+    this.isExtended = options.watchdog;
+  }
 
   get watchdog(): Watchdog {
     return this.custody.watchdog;
-  }
-
-  get isExtended(): boolean {
-    return this.isRetained || this.options.watchdog;
   }
 
   get maxHold(): Milliseconds {
@@ -162,17 +160,36 @@ export class Custody {
     if (this.#charges.size === 0) this.#onIdle?.();
   }
 
-  // Kept by the watchdog and released by a timer; should the process end first, by the ttl.
+  // Released by a timer; should the process end first, by the ttl.
   #retain(charge: Charge, until: Milliseconds): void {
     const { environment } = this.context;
     const release = (): void => {
       void charge.holding.release();
     };
     const timer = environment.startTimer(until - environment.now(), release, false);
-    charge.isRetained = true;
+    charge.isExtended = true;
     this.#retained.set(charge, { until, timer });
     charge.holding.keep(charge);
+    void this.#outlast(charge, until);
     this.discharge(charge.lock);
+  }
+
+  // Has the nodes keep the lock until then, whatever becomes of this process. What is beyond a ttl,
+  // or finds no quorum, is left to the watchdog.
+  async #outlast(charge: Charge, until: Milliseconds): Promise<void> {
+    const { environment, options } = this.context;
+    const { holding } = charge;
+    // A busy process may be late with the release by as much as with an extension.
+    const left = until - environment.now() + holding.request.ttl / 3;
+    const ttl = left / (1 - options.driftFactor);
+    const isKept = await this.#extendFor(holding, ttl);
+    charge.isExtended = !isKept || ttl > options.ttlMax;
+  }
+
+  async #extendFor(holding: Holding, duration: Milliseconds): Promise<boolean> {
+    if (duration <= holding.remaining()) return true;
+    const { ttlMax } = this.context.options;
+    return holding.extend(Math.min(ttlMax, Math.max(TTL_MIN, Math.ceil(duration))));
   }
 
   /** @internal Nothing keeps a charge any longer whose body has ended. */
@@ -212,16 +229,14 @@ export class Custody {
 
   // Extends the lock for what is left of `holdAtLeast`, as far as a ttl reaches, and abandons it.
   async #leave(charge: Charge, retention: Retention): Promise<void> {
-    const { environment, options } = this.context;
     const { holding } = charge;
-    const left = Math.ceil(retention.until - environment.now());
+    const left = retention.until - this.context.environment.now();
     if (left <= 0 || !holding.isHeld()) {
       await holding.release();
       return;
     }
     this.endRetention(charge);
-    const ttl = Math.min(options.ttlMax, Math.max(TTL_MIN, left));
-    if (left > holding.remaining()) await holding.extend(ttl);
+    await this.#extendFor(holding, left);
     holding.abandon();
   }
 }

@@ -2,6 +2,7 @@ import { describe, expect, it, jest } from '@jest/globals';
 
 import { LockLostError, RedlockClosedError } from '../../lib/core/errors.js';
 import { deferred, expectInstance, reasonOf, setScene } from './scene.js';
+import type { TestNode } from '../support/test-node.js';
 
 const ttl = 10_000;
 
@@ -202,6 +203,55 @@ describe('a shutdown', () => {
   });
 });
 
+/** The ttls that the node was asked for by extensions, in their order. */
+function extensionsOf({ calls }: TestNode): (number | undefined)[] {
+  const extensions = calls.filter(({ operation }) => operation === 'extend');
+  return extensions.map(({ request }) => request?.ttl);
+}
+
+describe('a resource that `holdAtLeast` keeps when the body has ended', () => {
+  it('is kept by the nodes until then, even if the process ends before', async () => {
+    const { environment, redlock, node, owners, until } = setScene();
+    await until(redlock.using('r', { ttl: 600, holdAtLeast: 3_000 }, () => 1));
+    await environment.settle();
+
+    const lifetime = await node(0).keyLifetime('r');
+    await environment.advance(2_999);
+    const before = await owners();
+    await environment.advance(2);
+
+    // A third of the ttl longer, and by the drift.
+    expect(lifetime).toBe(Math.ceil(3_200 / 0.99));
+    expect(before).not.toContain(null);
+    expect(extensionsOf(node(0))).toHaveLength(1);
+    expect(await owners()).toEqual([null, null, null]);
+  });
+
+  it('is not lost where the process is busy when its time is over', async () => {
+    const { environment, redlock, observer, owners, until } = setScene();
+    await until(redlock.using('r', { ttl: 600, holdAtLeast: 3_000 }, () => 1));
+    await environment.advance(2_900);
+
+    environment.block(290);
+    await environment.advance(1);
+
+    expect(observer.lost).not.toHaveBeenCalled();
+    expect(await owners()).toEqual([null, null, null]);
+  });
+
+  it('is kept by the watchdog where the nodes could not be told', async () => {
+    const { environment, redlock, nodes, owners, until } = setScene();
+    for (const node of nodes) node.fail('down', 'extend');
+    await until(redlock.using('r', { ttl: 600, holdAtLeast: 3_000 }, () => 1));
+    await environment.advance(100);
+    for (const node of nodes) node.heal();
+
+    await environment.advance(2_800);
+
+    expect(await owners()).not.toContain(null);
+  });
+});
+
 describe('a shutdown while `holdAtLeast` keeps a resource', () => {
   it('leaves the keys to their ttl, as far as that reaches, and no timer', async () => {
     const { environment, redlock, nodes, owners, until } = setScene();
@@ -213,23 +263,26 @@ describe('a shutdown while `holdAtLeast` keeps a resource', () => {
     expect(environment.pendingTimers).toBe(0);
     expect(redlock.status().held).toBe(0);
     const lifetimes = await Promise.all(nodes.map((node) => node.keyLifetime('r')));
-    expect(Math.min(...lifetimes)).toBeGreaterThan(14_990);
-    expect(Math.max(...lifetimes)).toBeLessThanOrEqual(15_001);
-    await environment.advance(15_001);
+    expect(Math.min(...lifetimes)).toBeGreaterThan(15_000);
+    expect(Math.max(...lifetimes)).toBeLessThan(16_000);
+    await environment.advance(16_000);
     expect(await owners()).toEqual([null, null, null]);
   });
 
-  it('waits until the nodes have that, in whole ms', async () => {
+  it('waits until nodes that could not be told before have that, in whole ms', async () => {
     const { environment, redlock, node, nodes, until } = setScene();
+    for (const each of nodes) each.fail('down', 'extend');
     await until(redlock.using('r', { ttl: 2_000, holdAtLeast: 20_000 }, () => 1));
-    await environment.advance(5_000.4);
-    for (const each of nodes) each.delay({ request: 20 });
+    await environment.advance(500.4);
+    for (const each of nodes) {
+      each.heal();
+      each.delay({ request: 20 });
+    }
 
     await until(redlock.close());
 
-    const extensions = node(0).calls.filter(({ operation }) => operation === 'extend');
-    expect(extensions.at(-1)?.request?.ttl).toBe(15_000);
-    expect(await node(0).keyLifetime('r')).toBeGreaterThan(14_900);
+    expect(extensionsOf(node(0)).at(-1)).toBe(19_500);
+    expect(await node(0).keyLifetime('r')).toBeGreaterThan(19_400);
   });
 
   it('gives the nodes ttlMax at most', async () => {
@@ -242,15 +295,16 @@ describe('a shutdown while `holdAtLeast` keeps a resource', () => {
     expect(Math.max(...lifetimes)).toBe(5_000);
   });
 
-  it.each([910, 920, 930])('gives the nodes 100 ms at least: after %d of 1,000', async (age) => {
-    const { environment, redlock, node, until } = setScene();
-    await until(redlock.using('r', { ttl: 100, holdAtLeast: 1_000 }, () => 1));
+  it.each([10, 20, 30])('gives the nodes 100 ms at least: after %d of 101', async (age) => {
+    const { environment, redlock, node, nodes, until } = setScene();
+    for (const each of nodes) each.fail('down', 'extend');
+    await until(redlock.using('r', { ttl: 100, holdAtLeast: 101 }, () => 1));
     await environment.advance(age);
+    for (const each of nodes) each.heal();
 
     await until(redlock.close(), 10);
 
-    const extensions = node(0).calls.filter(({ operation }) => operation === 'extend');
-    expect(new Set(extensions.map(({ request }) => request?.ttl))).toEqual(new Set([100]));
+    expect(extensionsOf(node(0)).at(-1)).toBe(100);
   });
 
   it('does not extend what the keys outlive anyway', async () => {

@@ -20,8 +20,11 @@ const PLAYS = 600;
 const STEPS = 40;
 const RESOURCES = ['a', 'b', 'c'];
 
-/** More than this often no node is asked in a step, of up to 30 ms, unless callers spin. */
-const FRENZY = 25;
+/**
+ * More than this often no node is asked in a step, of up to 30 ms, unless callers spin: fifteen may
+ * be waiting, and a call tries four times at once where only its token was in the way.
+ */
+const FRENZY = 60;
 
 const FAULTS: readonly NodeFault[] = [
   'down',
