@@ -6,6 +6,7 @@ import { ReadableStream } from 'node:stream/web';
 import { defer, isObservable, Observable, Subject, takeUntil } from 'rxjs';
 
 import { ignoreAbort, interruptOnAbort } from '../core/abort-listener.js';
+import { afterMicrotasks } from '../core/environment.js';
 import { isObject } from '../core/option-checks.js';
 import { hasStreamingBody, streamOf } from './result-checks.js';
 import type { Hold } from './lock-hold.js';
@@ -22,8 +23,14 @@ export function dropUnread(result: unknown): void {
     return;
   }
   const body = hasStreamingBody(result) ? result.body : result;
-  if (body instanceof ReadableStream && !body.locked) void body.cancel().catch(ignoreHere);
+  if (body instanceof ReadableStream) afterMicrotasks(() => cancelUnread(body));
   else if (isObject(body)) (body as Droppable)[dropKey]?.();
+}
+
+// When Nest has had its chance to take the stream: if the client has gone Nest cancels it quietly,
+// but one that is cancelled already Nest reports as an error of the handler.
+function cancelUnread(stream: ReadableStream): void {
+  if (!stream.locked) void stream.cancel().catch(ignoreHere);
 }
 
 /**

@@ -1505,6 +1505,51 @@ describe('a @Locked endpoint that answers with a stream', () => {
     await freed();
   });
 
+  it.each(['response', 'stream'])(
+    'cancels what a client that has gone will not read, and logs nothing: %s',
+    async (path) => {
+      let isCancelled = false;
+      const source = () => new ReadableStream({ cancel: () => void (isCancelled = true) });
+      let onStart: (response: ServerResponse) => void = () => {};
+      const started = new Promise<ServerResponse>((resolve) => (onStart = resolve));
+      @Controller()
+      class Leaving {
+        @Get('response')
+        @Locked('export')
+        async response(@Res({ passthrough: true }) response: ServerResponse): Promise<Response> {
+          onStart(response);
+          await leave.passed;
+          return new Response(source());
+        }
+
+        @Get('stream')
+        @Locked('export')
+        async stream(@Res({ passthrough: true }) response: ServerResponse): Promise<unknown> {
+          onStart(response);
+          await leave.passed;
+          return source();
+        }
+      }
+      leave = new Gate();
+      const log = new Log();
+      const server = await startServer({ controllers: [Leaving] }, {}, threeNodes(), log);
+      redlock = server.application.get(RedlockService);
+      const client = new AbortController();
+      const fetched = rejection(fetch(`${server.url}/${path}`, { signal: client.signal }));
+      const response = await started;
+      client.abort();
+      await fetched;
+      while (!response.closed) await turn();
+
+      leave.open();
+
+      await freed();
+      await turn();
+      expect(isCancelled).toBe(true);
+      expect(log.lines.filter(([level]) => level !== 'log')).toEqual([]);
+    },
+  );
+
   it('passes on what it has fetched, decoded', async () => {
     @Controller()
     class Proxy {
