@@ -58,7 +58,7 @@ export interface UsingOptions extends AcquireOptions {
   /**
    * Keeps the resource taken until this many ms after the acquisition, even when the body is
    * done earlier, for jobs that machines start at slightly different times. Whole ms, at most
-   * `maxHold`. Kept by this process, and by the ttl alone once the process has ended.
+   * `maxHold`. The nodes keep it even if the process ends before, but then for `ttlMax` at most.
    * @default 0
    */
   readonly holdAtLeast?: Milliseconds;

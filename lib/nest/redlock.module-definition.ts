@@ -32,7 +32,8 @@ import type { ReentrantOptions } from './reentry.js';
 export interface RedlockDomainOptions {
   /**
    * Names the lock domain, for `InjectRedlock(name)` and `@Locked(…, { redlock: name })`. Each
-   * domain has its own nodes and options, and is registered once in an application.
+   * domain has its own nodes and options, and is registered once in an application. Domains over
+   * the same servers need a `keyPrefix` each: otherwise they wait for each other's locks.
    * @default 'default' – the one that `RedlockService` and a plain `@Locked` mean
    */
   readonly name?: string;
