@@ -9,7 +9,7 @@ import { root } from './command.mjs';
 
 /** In bytes, slightly above the present sizes, so that growth is a decision. */
 const LIMITS = {
-  "* from './index.js'": 41_750,
+  "* from './index.js'": 41_800,
   "{ Locked } from './index.js'": 7_700,
   "{ MemoryNode } from './index.js'": 1_600,
   "* from './terminus.js'": 2_000,
