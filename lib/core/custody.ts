@@ -180,8 +180,8 @@ export class Custody {
     const { environment, options } = this.context;
     const { holding } = charge;
     // A busy process may be late with the release by as much as with an extension.
-    const left = until - environment.now() + holding.request.ttl / 3;
-    const ttl = left / (1 - options.driftFactor);
+    const duration = until - environment.now() + holding.request.ttl / 3;
+    const ttl = duration / (1 - options.driftFactor);
     const isKept = await this.#extendFor(holding, ttl);
     charge.isExtended = !isKept || ttl > options.ttlMax;
   }

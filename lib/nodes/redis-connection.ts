@@ -9,9 +9,9 @@ import { inMicrotask } from '../core/environment.js';
 import type { FailedAnswer } from '../core/lock-node.js';
 import { TransientMap } from '../core/transient-map.js';
 import type { Milliseconds } from '../core/units.js';
+import { endClient, resetClient } from './redis-client-end.js';
 import type { EncodedCommand } from './redis-command.js';
 import { lostOutcome, outcomeOfError, printable, unsentOutcome } from './redis-outcomes.js';
-import { endClient, resetClient } from './redis-target.js';
 
 /** Takes a command's reply, or why there is none. */
 export type OnReply = (failure: FailedAnswer | null, reply: unknown) => void;
@@ -115,7 +115,7 @@ export class RedisConnection {
     this.#end(reason, endClient);
   }
 
-  /** The same where the server is silent: what is still on its way should not arrive later. */
+  /** As {@link end}, and drops what the server, which is silent, has not received yet. */
   reset(reason: FailedAnswer): void {
     this.#end(reason, resetClient);
   }

@@ -12,8 +12,9 @@ import {
 import type { WakeListener } from '../core/lock-node.js';
 import type { Milliseconds } from '../core/units.js';
 import { ReconnectDelay } from './reconnect-delay.js';
+import { endClient } from './redis-client-end.js';
 import { isRefusal, outcomeOfError } from './redis-outcomes.js';
-import { endClient, type RedisTarget } from './redis-target.js';
+import type { RedisTarget } from './redis-target.js';
 
 interface Channel {
   readonly listeners: Set<WakeListener>;

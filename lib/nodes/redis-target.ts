@@ -1,6 +1,4 @@
 // What names a server: a URL, ioredis options, or an ioredis client of the application.
-import { TLSSocket } from 'node:tls';
-
 import { Redis, type RedisOptions } from 'ioredis';
 
 import { checkNumber, wrongType } from '../core/option-checks.js';
@@ -77,27 +75,6 @@ export function targetOfClient(
     },
     connect: () => client.duplicate(lockConnectionOf(client.options)),
   };
-}
-
-/** Ends a client at once, without a word to the server. */
-export function endClient(client: Redis): void {
-  // On a client that has ended, this would start a timer that nothing clears.
-  if (client.status !== 'end') client.disconnect();
-  // A hung server never answers the end of the stream. Before it connects, a client has no stream.
-  (client.stream as Redis['stream'] | undefined)?.destroy();
-}
-
-/**
- * Ends a client whose server is silent. What was written to a connection that is merely closed may
- * still be delivered when the network is back, even minutes later: an extension would create the
- * keys of a lock again that was released over the next connection. Node can reset TCP alone.
- */
-export function resetClient(client: Redis): void {
-  const { stream } = client;
-  const isTcp = stream.remoteFamily !== undefined && !(stream instanceof TLSSocket);
-  // Otherwise the reset would fail, and leave a handle that is never freed.
-  if (isTcp && !stream.writableEnded) stream.resetAndDestroy();
-  endClient(client);
 }
 
 /**

@@ -209,6 +209,14 @@ function extensionsOf({ calls }: TestNode): (number | undefined)[] {
   return extensions.map(({ request }) => request?.ttl);
 }
 
+/** A scene in which a body has ended, and no node could be told to keep its lock for longer. */
+async function keepUntold(ttl: number, holdAtLeast: number) {
+  const scene = setScene();
+  for (const node of scene.nodes) node.fail('down', 'extend');
+  await scene.until(scene.redlock.using('r', { ttl, holdAtLeast }, () => 1));
+  return scene;
+}
+
 describe('a resource that `holdAtLeast` keeps when the body has ended', () => {
   it('is kept by the nodes until then, even if the process ends before', async () => {
     const { environment, redlock, node, owners, until } = setScene();
@@ -240,9 +248,7 @@ describe('a resource that `holdAtLeast` keeps when the body has ended', () => {
   });
 
   it('is kept by the watchdog where the nodes could not be told', async () => {
-    const { environment, redlock, nodes, owners, until } = setScene();
-    for (const node of nodes) node.fail('down', 'extend');
-    await until(redlock.using('r', { ttl: 600, holdAtLeast: 3_000 }, () => 1));
+    const { environment, nodes, owners } = await keepUntold(600, 3_000);
     await environment.advance(100);
     for (const node of nodes) node.heal();
 
@@ -270,9 +276,7 @@ describe('a shutdown while `holdAtLeast` keeps a resource', () => {
   });
 
   it('waits until nodes that could not be told before have that, in whole ms', async () => {
-    const { environment, redlock, node, nodes, until } = setScene();
-    for (const each of nodes) each.fail('down', 'extend');
-    await until(redlock.using('r', { ttl: 2_000, holdAtLeast: 20_000 }, () => 1));
+    const { environment, redlock, node, nodes, until } = await keepUntold(2_000, 20_000);
     await environment.advance(500.4);
     for (const each of nodes) {
       each.heal();
@@ -296,9 +300,7 @@ describe('a shutdown while `holdAtLeast` keeps a resource', () => {
   });
 
   it.each([10, 20, 30])('gives the nodes 100 ms at least: after %d of 101', async (age) => {
-    const { environment, redlock, node, nodes, until } = setScene();
-    for (const each of nodes) each.fail('down', 'extend');
-    await until(redlock.using('r', { ttl: 100, holdAtLeast: 101 }, () => 1));
+    const { environment, redlock, node, nodes, until } = await keepUntold(100, 101);
     await environment.advance(age);
     for (const each of nodes) each.heal();
 
