@@ -1,8 +1,7 @@
 import { describe, expect, it, jest } from '@jest/globals';
 
 import { LockLostError, RedlockClosedError } from '../../lib/core/errors.js';
-import { deferred, expectInstance, reasonOf, setScene } from './scene.js';
-import type { TestNode } from '../support/test-node.js';
+import { deferred, expectInstance, extendedTtls, reasonOf, setScene } from './scene.js';
 
 const ttl = 10_000;
 
@@ -203,12 +202,6 @@ describe('a shutdown', () => {
   });
 });
 
-/** The ttls that the node was asked for by extensions, in their order. */
-function extensionsOf({ calls }: TestNode): (number | undefined)[] {
-  const extensions = calls.filter(({ operation }) => operation === 'extend');
-  return extensions.map(({ request }) => request?.ttl);
-}
-
 /** A scene in which a body has ended, and no node could be told to keep its lock for longer. */
 async function keepUntold(ttl: number, holdAtLeast: number) {
   const scene = setScene();
@@ -231,7 +224,7 @@ describe('a resource that `holdAtLeast` keeps when the body has ended', () => {
     // A third of the ttl longer, and by the drift.
     expect(lifetime).toBe(Math.ceil(3_200 / 0.99));
     expect(before).not.toContain(null);
-    expect(extensionsOf(node(0))).toHaveLength(1);
+    expect(node(0).count('extend')).toBe(1);
     expect(await owners()).toEqual([null, null, null]);
   });
 
@@ -285,7 +278,7 @@ describe('a shutdown while `holdAtLeast` keeps a resource', () => {
 
     await until(redlock.close());
 
-    expect(extensionsOf(node(0)).at(-1)).toBe(19_500);
+    expect(extendedTtls(node(0)).at(-1)).toBe(19_500);
     expect(await node(0).keyLifetime('r')).toBeGreaterThan(19_400);
   });
 
@@ -306,7 +299,7 @@ describe('a shutdown while `holdAtLeast` keeps a resource', () => {
 
     await until(redlock.close(), 10);
 
-    expect(extensionsOf(node(0)).at(-1)).toBe(100);
+    expect(extendedTtls(node(0)).at(-1)).toBe(100);
   });
 
   it('does not extend what the keys outlive anyway', async () => {

@@ -8,7 +8,7 @@ import { resolveOptions } from '../../lib/core/options.js';
 import { askForRelease } from '../../lib/core/release-round.js';
 import { listen, requestFor, worldOf } from '../support/node-harness.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
-import { deferred, expectInstance, reasonOf, setScene } from './scene.js';
+import { deferred, expectInstance, extendedTtls, reasonOf, setScene } from './scene.js';
 
 const ttl = 10_000;
 const validity = ttl * 0.99 - 2;
@@ -292,10 +292,7 @@ describe('an extension by hand to another ttl', () => {
     await environment.advance(4_000);
     await until(lock.extend());
 
-    const ttls = node(0).calls.flatMap(({ operation, request }) =>
-      operation === 'extend' ? [request?.ttl] : [],
-    );
-    expect(new Set(ttls)).toEqual(new Set([6_000]));
+    expect(new Set(extendedTtls(node(0)))).toEqual(new Set([6_000]));
     expect(lock.remaining).toBeGreaterThan(5_000);
   });
 });

@@ -95,6 +95,12 @@ export async function reasonOf(promise: Promise<unknown>): Promise<unknown> {
   throw new Error(`Expected a rejection, got ${String(outcome.value)}`);
 }
 
+/** The ttls that extensions asked the node for, in their order. */
+export function extendedTtls({ calls }: TestNode): (Milliseconds | undefined)[] {
+  const extensions = calls.filter(({ operation }) => operation === 'extend');
+  return extensions.map(({ request }) => request?.ttl);
+}
+
 /** A body whose end the test decides. */
 export function deferred<T = undefined>(): {
   readonly promise: Promise<T | undefined>;
