@@ -1,0 +1,68 @@
+// A waiting room by itself: calls enter, get their locks and leave as a test says.
+import { majorityOf } from '../../lib/core/quorum.js';
+import { silentObserver } from '../../lib/core/observer.js';
+import { resolveOptions } from '../../lib/core/options.js';
+import { Waiter } from '../../lib/core/waiter.js';
+import { WaitingRoom } from '../../lib/core/waiting.js';
+import { TestNode } from '../support/test-node.js';
+import { SimulatedEnvironment } from '../support/simulated-environment.js';
+
+export const namesOf = (count: number): string[] =>
+  Array.from({ length: count }, (_, index) => `sku:${index}`);
+
+export function setUp() {
+  const environment = new SimulatedEnvironment();
+  const nodes = [0, 1, 2].map((index) => new TestNode(environment, `node-${index}`));
+  const waitingRoom = new WaitingRoom({
+    nodes,
+    quorum: majorityOf(nodes.length),
+    options: resolveOptions({}, nodes.length),
+    environment,
+    observer: silentObserver,
+  });
+  /** A call whose caller holds `held`. */
+  const enterInside = (held: readonly string[], ...resources: string[]): Waiter => {
+    const waiter = new Waiter(environment, resources, 1_000);
+    waitingRoom.enter(waiter, held);
+    return waiter;
+  };
+  const enter = (...resources: string[]): Waiter => enterInside([], ...resources);
+  /** The call has got its lock now. */
+  const grant = (waiter: Waiter): void => waitingRoom.hold(waiter);
+  /** A call that has got its lock. */
+  const hold = (...resources: string[]): Waiter => {
+    const waiter = enter(...resources);
+    grant(waiter);
+    return waiter;
+  };
+  /** All nodes tell of the releases of these resources, and whoever waits has heard it. */
+  const tellOf = async (resources: readonly string[]): Promise<void> => {
+    for (const node of nodes) for (const resource of resources) node.forgeWakeUp(resource);
+    await environment.settle();
+  };
+  /** Hands the lock on as often as others may be passed over; gives who has it then. */
+  const handOnToTheLimit = (first: Waiter): Waiter => {
+    let holder = first;
+    for (let count = 0; count < 16; count += 1) {
+      const next = enter('r');
+      void next.pause(1_000);
+      waitingRoom.handOn(holder);
+      grant(next);
+      holder = next;
+    }
+    return holder;
+  };
+  /** Whether it is the waiter's turn. */
+  const isReady = (waiter: Waiter): boolean => waitingRoom.isTurn(waiter);
+  /** Whether a pause that has been begun is over. */
+  const watch = (pause: Promise<unknown>): (() => boolean) => {
+    let isOver = false;
+    const note = (): void => {
+      isOver = true;
+    };
+    pause.then(note, note);
+    return () => isOver;
+  };
+  const moves = { enter, enterInside, grant, hold, handOnToTheLimit, tellOf };
+  return { environment, nodes, waitingRoom, ...moves, isReady, watch };
+}

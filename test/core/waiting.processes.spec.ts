@@ -1,0 +1,344 @@
+import { describe, expect, it } from '@jest/globals';
+
+import { type Waiter } from '../../lib/core/waiter.js';
+import { growth, LINEAR } from '../support/growth.js';
+import { namesOf, setUp } from './waiting-scene.js';
+
+describe('a process that waits for others', () => {
+  it('listens on all nodes, and no longer than somebody waits', async () => {
+    const { environment, nodes, waitingRoom, enter, grant } = setUp();
+    const [first, second] = [enter('r'), enter('r')];
+
+    const isLiveAtOnce = waitingRoom.listen(first);
+    await environment.settle();
+    const isLive = waitingRoom.listen(first);
+    waitingRoom.leave(first);
+    const whileOneWaits = nodes.map((node) => node.listenersOf('r'));
+    grant(second);
+
+    expect([isLiveAtOnce, isLive]).toEqual([false, true]);
+    expect(whileOneWaits).toEqual([1, 1, 1]);
+    expect(nodes.map((node) => node.listenersOf('r'))).toEqual([0, 0, 0]);
+  });
+
+  it('listens anew for who comes when the last that waited has got the lock', async () => {
+    const { environment, nodes, waitingRoom, enter, grant } = setUp();
+    const first = enter('r');
+    waitingRoom.listen(first);
+    await environment.settle();
+    grant(first);
+
+    const late = enter('r');
+    const isLiveAtOnce = waitingRoom.listen(late);
+    await environment.settle();
+
+    expect([isLiveAtOnce, waitingRoom.listen(late)]).toEqual([false, true]);
+    expect(nodes.map((node) => node.listenersOf('r'))).toEqual([1, 1, 1]);
+  });
+
+  it('is not live for a call that wants another resource too, until that is heard as well', async () => {
+    const { environment, waitingRoom, enter } = setUp();
+    waitingRoom.listen(enter('b'));
+    await environment.settle();
+    const both = enter('a', 'b');
+
+    const isLiveAtOnce = waitingRoom.listen(both);
+    await environment.settle();
+
+    expect(isLiveAtOnce).toBe(false);
+    expect(waitingRoom.listen(both)).toBe(true);
+  });
+
+  it('is not live until a quorum of nodes hears it', async () => {
+    const { environment, nodes, waitingRoom, enter } = setUp();
+    for (const node of nodes.slice(1)) node.isDeaf = true;
+    const waiter = enter('r');
+    waitingRoom.listen(waiter);
+    await environment.settle();
+
+    expect(waitingRoom.listen(waiter)).toBe(false);
+  });
+
+  it.each([0, 1])(
+    'is woken when it is live, %i nodes deaf: a release before that went unheard',
+    async (deaf) => {
+      const { environment, nodes, waitingRoom, enter, watch } = setUp();
+      for (const node of nodes.slice(0, deaf)) node.isDeaf = true;
+      const waiter = enter('r');
+      waitingRoom.listen(waiter);
+      const isAwake = watch(waiter.pause(1_000));
+
+      await environment.settle();
+
+      expect(isAwake()).toBe(true);
+    },
+  );
+
+  it('is woken by a quorum of nodes; one that speaks twice is one', async () => {
+    const { environment, nodes, waitingRoom, enter, watch } = setUp();
+    const waiter = enter('r');
+    waitingRoom.listen(waiter);
+    await environment.settle();
+    waitingRoom.startAttempt(waiter);
+    const isAwake = watch(waiter.pause(1_000));
+
+    nodes[0]?.forgeWakeUp('r');
+    nodes[0]?.forgeWakeUp('r');
+    await environment.settle();
+    const afterOne = isAwake();
+    nodes[2]?.forgeWakeUp('r');
+    await environment.settle();
+
+    expect(afterOne).toBe(false);
+    expect(isAwake()).toBe(true);
+  });
+
+  it('counts anew for each attempt: what was heard before it is no news', async () => {
+    const { environment, nodes, waitingRoom, enter, watch } = setUp();
+    const waiter = enter('r');
+    waitingRoom.listen(waiter);
+    await environment.settle();
+
+    nodes[0]?.forgeWakeUp('r');
+    await environment.settle();
+    waitingRoom.startAttempt(waiter);
+    const isAwake = watch(waiter.pause(1_000));
+    nodes[1]?.forgeWakeUp('r');
+    await environment.settle();
+
+    expect(isAwake()).toBe(false);
+  });
+
+  it('is woken once where thousands of its resources are released', async () => {
+    const prepare = async (count: number) => {
+      const { environment, waitingRoom, enter, tellOf, watch } = setUp();
+      const waiter = enter(...namesOf(count));
+      waitingRoom.listen(waiter);
+      await environment.settle();
+      waitingRoom.startAttempt(waiter);
+      const isAwake = watch(waiter.pause(1_000));
+      return async () => {
+        await tellOf(namesOf(count));
+        expect(isAwake()).toBe(true);
+      };
+    };
+
+    expect(await growth(prepare, 3_000)).toBeLessThan(LINEAR);
+  });
+
+  it('behind another looks at its queues once where thousands are released', async () => {
+    const prepare = async (count: number) => {
+      const { environment, waitingRoom, enter, hold, tellOf, watch } = setUp();
+      const holder = hold('order:1');
+      const first = enter(...namesOf(count));
+      waitingRoom.listen(first);
+      const behind = enter(...namesOf(count), 'order:1');
+      await environment.settle();
+      waitingRoom.leave(first);
+      const isAwake = watch(behind.pause(1_000));
+      return async () => {
+        await tellOf(namesOf(count));
+        expect(isAwake()).toBe(false);
+        waitingRoom.leave(holder);
+        await environment.settle();
+        expect(isAwake()).toBe(true);
+      };
+    };
+
+    expect(await growth(prepare, 3_000)).toBeLessThan(LINEAR);
+  });
+
+  it('hears a release that comes during its attempt', async () => {
+    const { environment, nodes, waitingRoom, enter, watch } = setUp();
+    const waiter = enter('r');
+    waitingRoom.listen(waiter);
+    await environment.settle();
+    waitingRoom.startAttempt(waiter);
+
+    for (const node of nodes) node.forgeWakeUp('r');
+    await environment.settle();
+    const isAwake = watch(waiter.pause(1_000));
+    await environment.settle();
+
+    expect(isAwake()).toBe(true);
+  });
+});
+
+describe('the turn of other processes', () => {
+  it('begins anew when they are told anew', async () => {
+    const { environment, waitingRoom, enter, isReady } = setUp();
+    waitingRoom.settle(['r'], 1);
+    await environment.advance(3);
+
+    waitingRoom.settle(['r'], 1);
+    const late = enter('r');
+    await environment.advance(4);
+    const whileTheyGo = isReady(late);
+    await environment.advance(1);
+
+    expect([whileTheyGo, isReady(late)]).toEqual([false, true]);
+  });
+
+  describe('after half a second in which they were told in vain', () => {
+    /** They are told every 50 ms, `times` times; gives who is next in this process then. */
+    const tellOthers = async (times: number) => {
+      const scene = setUp();
+      const next = scene.enter('r');
+      for (let time = 0; time < times; time += 1) {
+        await scene.environment.advance(50);
+        scene.waitingRoom.settle(['r'], 1);
+      }
+      return { ...scene, next };
+    };
+
+    it('is long enough for who is far away', async () => {
+      const { environment, isReady, next } = await tellOthers(11);
+
+      await environment.advance(99);
+      const whileTheyGo = isReady(next);
+      await environment.advance(2);
+
+      expect([whileTheyGo, isReady(next)]).toEqual([false, true]);
+    });
+
+    it('is short before, and after that', async () => {
+      const [before, after] = [await tellOthers(10), await tellOthers(12)];
+
+      for (const { environment } of [before, after]) await environment.advance(6);
+
+      expect([before, after].map(({ isReady, next }) => isReady(next))).toEqual([true, true]);
+    });
+  });
+
+  it('on thousands of resources ends, and who waits looks at each of them once', async () => {
+    const prepare = (count: number) => {
+      const { environment, waitingRoom, enter, hold, isReady, watch } = setUp();
+      const untilReady = async (waiter: Waiter): Promise<void> => {
+        while (!isReady(waiter)) await waiter.pause(1_000);
+      };
+      waitingRoom.handOn(hold(...namesOf(count)));
+      waitingRoom.settle(namesOf(count), 1);
+      const late = enter(...namesOf(count));
+      const isAwake = watch(untilReady(late));
+      return async () => {
+        await environment.advance(6);
+        expect(isAwake()).toBe(true);
+      };
+    };
+
+    expect(await growth(prepare, 3_000)).toBeLessThan(LINEAR);
+  });
+
+  it('that is over before its time takes no place from a call that comes later', async () => {
+    const { environment, waitingRoom, enter, hold, handOnToTheLimit } = setUp();
+    const holder = handOnToTheLimit(hold('r'));
+    waitingRoom.settle(['r'], 1);
+
+    waitingRoom.handOn(holder);
+    waitingRoom.settle(['r'], 0);
+    const late = enter('r');
+    await environment.advance(10);
+
+    expect(waitingRoom.isTurn(late)).toBe(true);
+  });
+});
+
+describe('the delay before a race', () => {
+  async function raceDelays(listeners: number, races: number): Promise<number[]> {
+    const { environment, nodes, waitingRoom, enter } = setUp();
+    const waiter = enter('r');
+    waitingRoom.listen(waiter);
+    await environment.settle();
+    for (const node of nodes) node.forgeWakeUp('r', listeners);
+    await environment.settle();
+    return Array.from({ length: races }, () => waitingRoom.raceDelay(waiter));
+  }
+
+  it('is none for the only one who was woken', async () => {
+    expect(await raceDelays(1, 2)).toEqual([0, 0]);
+  });
+
+  it('is 1 ms, and at random up to 2 ms more for each who was woken', async () => {
+    const delays = await Promise.all(
+      Array.from({ length: 4 }, async (_, index) => (await raceDelays(index + 2, 1))[0] ?? 0),
+    );
+
+    expect(Math.min(...delays)).toBeGreaterThan(1);
+    delays.forEach((delay, index) => expect(delay).toBeLessThan(1 + 2 * (index + 2)));
+    // The same random number each time.
+    const shares = delays.map((delay, index) => (delay - 1) / (index + 2));
+    for (const share of shares) expect(share).toBeCloseTo(shares[0] ?? 0, 6);
+  });
+
+  it('is another one each time', async () => {
+    const [first = 0, second = 0] = await raceDelays(8, 2);
+
+    expect(second - 1).not.toBeCloseTo((first - 1) / 2);
+  });
+
+  it('is none for who has lost to each of the others', async () => {
+    const delays = await raceDelays(4, 6);
+
+    expect(delays.map((delay) => delay > 1)).toEqual([true, true, true, false, false, false]);
+  });
+
+  it('counts no race that nobody else was woken for', async () => {
+    const { environment, nodes, waitingRoom, enter } = setUp();
+    const waiter = enter('r');
+    waitingRoom.listen(waiter);
+    await environment.settle();
+    const delays: number[] = [];
+
+    for (const listeners of [1, 1, 2]) {
+      for (const node of nodes) node.forgeWakeUp('r', listeners);
+      await environment.settle();
+      delays.push(waitingRoom.raceDelay(waiter));
+    }
+
+    expect(delays.map((delay) => delay > 1)).toEqual([false, false, true]);
+  });
+
+  it('is drawn again by who has had the lock since', async () => {
+    const { environment, nodes, waitingRoom, enter, grant } = setUp();
+    const [first, second] = [enter('r'), enter('r')];
+    waitingRoom.listen(first);
+    await environment.settle();
+    for (const node of nodes) node.forgeWakeUp('r', 2);
+    await environment.settle();
+    const delays = [waitingRoom.raceDelay(first), waitingRoom.raceDelay(first)];
+
+    grant(first);
+    waitingRoom.leave(first);
+    delays.push(waitingRoom.raceDelay(second));
+
+    expect(delays.map((delay) => delay > 1)).toEqual([true, false, true]);
+  });
+
+  it('is none for who comes when nobody wanted the resource for a while', async () => {
+    const { environment, nodes, waitingRoom, enter } = setUp();
+    waitingRoom.settle(['r'], 8);
+    const first = enter('r');
+    waitingRoom.listen(first);
+    await environment.settle();
+    for (const node of nodes) node.forgeWakeUp('r', 8);
+    await environment.settle();
+    waitingRoom.leave(first);
+
+    await environment.advance(10);
+
+    expect(waitingRoom.raceDelay(enter('r'))).toBe(0);
+  });
+
+  it('is beyond 1 ms half as long after each race', async () => {
+    const delays = await raceDelays(12, 10);
+
+    expect(delays[9]).toBeGreaterThan(1);
+    expect(delays[9]).toBeLessThan(1 + 16 / 2 ** 9);
+  });
+
+  it('is no longer for a crowd, or for a forged number', async () => {
+    const [delay] = await raceDelays(1_000_000, 1);
+
+    expect(delay).toBeLessThan(17);
+  });
+});
