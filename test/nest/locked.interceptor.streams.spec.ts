@@ -1,0 +1,518 @@
+/* eslint-disable @typescript-eslint/no-unused-vars -- parameters are there for their types */
+// `@Locked` endpoints whose answer goes on after the handler: how long the lock lasts.
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import type { ServerResponse } from 'node:http';
+import { Readable } from 'node:stream';
+import { gzipSync } from 'node:zlib';
+
+import { describe, expect, it, jest } from '@jest/globals';
+import {
+  Controller,
+  Get,
+  Injectable,
+  NotFoundException,
+  Param,
+  Res,
+  StreamableFile,
+  UseInterceptors,
+  type CallHandler,
+  type ExecutionContext,
+  type NestInterceptor,
+  type Type,
+} from '@nestjs/common';
+import { APP_INTERCEPTOR } from '@nestjs/core';
+import { MessagePattern } from '@nestjs/microservices';
+import { Test } from '@nestjs/testing';
+import { SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
+import {
+  currentLock,
+  fromContext,
+  Locked,
+  LockedInterceptor,
+  RedlockModule,
+  RedlockService,
+} from 'nestjs-locked';
+import { firstValueFrom, map, Observable, of, throwError, timer } from 'rxjs';
+import { finalize, mergeMap, raceWith } from 'rxjs/operators';
+
+import { afterTest } from '../support/after-test.js';
+import { eventually } from '../support/eventually.js';
+import { SimulatedEnvironment } from '../support/simulated-environment.js';
+import { Log, startServer, threeNodes } from './support/applications.js';
+import { faultyNodes } from './support/faulty-nodes.js';
+import { Gate, rejection, turn } from './support/events.js';
+import { startGateways } from './support/gateway-service.js';
+import { startTcpService } from './support/tcp-service.js';
+import { requestOf, get } from './support/requests.js';
+
+describe('a @Locked endpoint that is an async generator', () => {
+  /** Outside of the scope, as what streams the response: Nest 12 does so itself. */
+  @Injectable()
+  class Streaming implements NestInterceptor {
+    intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+      return next
+        .handle()
+        .pipe(map((rows: AsyncIterable<string>) => new StreamableFile(Readable.from(rows))));
+    }
+  }
+
+  @Controller()
+  class Rows {
+    readonly redlock: RedlockService;
+    constructor(redlock: RedlockService) {
+      this.redlock = redlock;
+    }
+
+    @Get('literal/:id')
+    @Locked('rows:7', { wait: 0 })
+    async *literal(): AsyncGenerator<string> {
+      yield* this.rows();
+    }
+
+    @Get('context/:id')
+    @Locked(fromContext((context) => `rows:${requestOf(context).params.id}`), { wait: 0 })
+    async *context(): AsyncGenerator<string> {
+      yield* this.rows();
+    }
+
+    @Get('arguments/:id')
+    @Locked((id: string) => `rows:${id}`, { wait: 0 })
+    async *arguments(@Param('id') _id: string): AsyncGenerator<string> {
+      yield* this.rows();
+    }
+
+    @Get('skipping/:id')
+    @Locked('rows:7', { wait: 0, onTaken: 'skip' })
+    async *skipping(): AsyncGenerator<string, undefined> {
+      yield* this.rows();
+      return undefined;
+    }
+
+    private async *rows(): AsyncGenerator<string> {
+      for (let row = 0; row < 2; row += 1) {
+        await turn();
+        yield `${(await this.redlock.inspect('rows:7')).state} ${String(currentLock()?.resources)}, `;
+      }
+    }
+  }
+
+  async function start() {
+    let acquired = 0;
+    const onAcquired = (): void => void (acquired += 1);
+    subscribe('nestjs-locked:acquire', onAcquired);
+    afterTest(() => unsubscribe('nestjs-locked:acquire', onAcquired));
+    const { url, application } = await startServer({
+      controllers: [Rows],
+      providers: [{ provide: APP_INTERCEPTOR, useClass: Streaming }],
+    });
+    return { url, redlock: application.get(RedlockService), acquired: () => acquired };
+  }
+
+  it.each(['literal', 'context', 'arguments', 'skipping'])(
+    'is locked once, from the call to its last row: %s',
+    async (path) => {
+      const { url, redlock, acquired } = await start();
+
+      const { body } = await get(url, `/${path}/7`);
+
+      expect(body).toBe('held rows:7, held rows:7, ');
+      expect(acquired()).toBe(1);
+      expect((await redlock.inspect('rows:7')).state).toBe('free');
+    },
+  );
+
+  it.each(['literal', 'context', 'arguments'])(
+    'answers 423 where its lock is taken: %s',
+    async (path) => {
+      const { url, redlock } = await start();
+      await using others = await redlock.acquire('rows:7');
+
+      expect((await get(url, `/${path}/7`)).status).toBe(423);
+      expect(others.isValid).toBe(true);
+    },
+  );
+
+  const build = (controllers: Type[], providers: Type[] = []) =>
+    Test.createTestingModule({
+      imports: [RedlockModule.forRoot(threeNodes(), { shutdownTimeout: 0 })],
+      controllers,
+      providers,
+    })
+      .setLogger(new Log())
+      .compile();
+
+  const whenFree = (redlock: RedlockService): Promise<void> =>
+    eventually(async () => (await redlock.inspect('rows')).state === 'free', 2_000);
+
+  it('releases when nobody takes a step, as its response has failed', async () => {
+    const failing: NestInterceptor = {
+      intercept: (_context, next) => next.handle().pipe(mergeMap(() => throwError(() => 'failed'))),
+    };
+    // A microservice: over HTTP Nest 12 ends what handlers made, other than Nest 11.
+    @Controller()
+    class Feed {
+      @MessagePattern('rows')
+      @UseInterceptors(failing)
+      @Locked('rows')
+      async *rows(): AsyncGenerator<string> {
+        yield 'row';
+      }
+    }
+    const { service, client, close } = await startTcpService(await build([Feed]));
+    afterTest(close);
+
+    await rejection(firstValueFrom(client.send('rows', {})));
+
+    await whenFree(service.get(RedlockService));
+  });
+
+  it('releases when nobody takes a step, as microservices and gateways do not', async () => {
+    @Controller()
+    @WebSocketGateway()
+    class Feed {
+      @MessagePattern('rows')
+      @Locked('rows')
+      async *rows(): AsyncGenerator<string> {
+        yield 'row';
+      }
+
+      @SubscribeMessage('rows')
+      @UseInterceptors(LockedInterceptor)
+      @Locked('rows')
+      async *told(): AsyncGenerator<string> {
+        yield 'row';
+      }
+    }
+    const { service, client, close } = await startTcpService(await build([Feed]));
+    afterTest(close);
+    const gateways = await startGateways(await build([], [Feed]));
+
+    await firstValueFrom(client.send('rows', {}));
+    await gateways.ask('rows', {});
+
+    await whenFree(service.get(RedlockService));
+    await whenFree(gateways.redlock);
+  });
+
+  it("gives nothing where its lock is taken and onTaken says 'skip'", async () => {
+    const { url, redlock } = await start();
+    await using others = await redlock.acquire('rows:7');
+
+    expect(await get(url, '/skipping/7')).toMatchObject({ status: 200, body: '' });
+    expect(others.isValid).toBe(true);
+  });
+});
+
+describe('a @Locked endpoint that answers with a stream', () => {
+  let redlock: RedlockService;
+  let states: string[] = [];
+  let files: Readable[] = [];
+  let leave = new Gate();
+
+  /** Rows that say whether the export was locked when they were read. */
+  async function* rows(): AsyncGenerator<Uint8Array> {
+    for (let row = 0; row < 2; row += 1) {
+      await turn();
+      states.push((await redlock.inspect('export')).state);
+      yield new TextEncoder().encode(`row ${row}, `);
+    }
+  }
+
+  const file = () => new StreamableFile(Readable.from(rows()));
+
+  /** A StreamableFile of another copy of Nest: nobody but us ends it where it is not sent. */
+  const foreignFile = () => {
+    const stream = Readable.from(rows());
+    files.push(stream);
+    return { getStream: () => stream, getHeaders: () => ({}), setErrorHandler: () => {} };
+  };
+
+  /** Changes the answer of the handler. */
+  const answering = (change: (answer: unknown) => unknown): NestInterceptor => ({
+    intercept: (_context, next) => next.handle().pipe(map(change)),
+  });
+
+  /** For Nest 11, which sends no web streams. Outside of the scope. */
+  const sending = answering((answer) =>
+    answer instanceof Response && answer.body !== null
+      ? new StreamableFile(Readable.from(answer.body))
+      : answer,
+  );
+
+  const failing = answering(() => {
+    throw new NotFoundException('in the commit');
+  });
+
+  const impatient: NestInterceptor = {
+    intercept: (_context, next) => next.handle().pipe(raceWith(timer(20).pipe(mergeMap(tooLate)))),
+  };
+  const tooLate = () => throwError(() => new NotFoundException('too late'));
+
+  @Controller()
+  class Exports {
+    @Get('observable')
+    @Locked('export')
+    observable(): Observable<StreamableFile> {
+      return of(file());
+    }
+
+    @Get('later')
+    @Locked('export')
+    async later(): Promise<Observable<StreamableFile>> {
+      return of(file());
+    }
+
+    @Get('mapped')
+    @UseInterceptors(answering(file))
+    @Locked('export')
+    async mapped(): Promise<string> {
+      return 'rows';
+    }
+
+    @Get('response')
+    @Locked('export')
+    async response(): Promise<Response> {
+      return new Response(ReadableStream.from(rows()));
+    }
+
+    @Get('foreign-response')
+    @Locked('export')
+    async foreignResponse(): Promise<unknown> {
+      const { status, headers, body } = new Response(ReadableStream.from(rows()));
+      // As that of the package undici: another class by the same name.
+      return { status, headers, body, [Symbol.toStringTag]: 'Response' };
+    }
+
+    @Get('failing')
+    @UseInterceptors(failing)
+    @Locked('export')
+    async failing(): Promise<unknown> {
+      return foreignFile();
+    }
+
+    @Get('replaced')
+    @UseInterceptors(answering(() => 'nothing new'))
+    @Locked('export')
+    async replaced(): Promise<unknown> {
+      return foreignFile();
+    }
+
+    @Get('late')
+    @UseInterceptors(impatient)
+    @Locked('export')
+    async late(): Promise<unknown> {
+      await leave.passed;
+      return foreignFile();
+    }
+
+    @Get('late-feed')
+    @UseInterceptors(impatient)
+    @Locked('export')
+    async lateFeed(): Promise<Observable<string>> {
+      await leave.passed;
+      return of('row');
+    }
+
+    @Get('rewritten')
+    @UseInterceptors(
+      answering((answer) => {
+        const source = (answer as StreamableFile).getStream();
+        return new StreamableFile(Readable.from(source));
+      }),
+    )
+    @Locked('export')
+    async rewritten(): Promise<unknown> {
+      return foreignFile();
+    }
+  }
+
+  async function start(controllers: Type[] = [Exports]): Promise<string> {
+    states = [];
+    files = [];
+    leave = new Gate();
+    const providers = [{ provide: APP_INTERCEPTOR, useValue: sending }];
+    const { url, application } = await startServer({ controllers, providers });
+    redlock = application.get(RedlockService);
+    return url;
+  }
+
+  const freed = () =>
+    eventually(async () => (await redlock.inspect('export')).state === 'free', 2_000);
+
+  it.each(['observable', 'later', 'mapped', 'response', 'foreign-response', 'rewritten'])(
+    'is locked until that is sent: %s',
+    async (path) => {
+      const url = await start();
+
+      expect((await get(url, `/${path}`)).body).toBe('row 0, row 1, ');
+      expect(states).toEqual(['held', 'held']);
+      await freed();
+    },
+  );
+
+  it.each([
+    ['failing', 404],
+    ['replaced', 200],
+  ])('ends a stream that is not sent, and its lock: %s', async (path, status) => {
+    const url = await start();
+
+    expect((await get(url, `/${path}`)).status).toBe(status);
+
+    await freed();
+    expect(files.map(({ destroyed }) => destroyed)).toEqual([true]);
+  });
+
+  it('ends a stream that comes when another answer was given, and its lock', async () => {
+    const url = await start();
+    expect((await get(url, '/late')).status).toBe(404);
+
+    leave.open();
+
+    await freed();
+    expect(files.map(({ destroyed }) => destroyed)).toEqual([true]);
+  });
+
+  it('ends the lock of an Observable that comes when another answer was given', async () => {
+    const url = await start();
+    expect((await get(url, '/late-feed')).status).toBe(404);
+
+    leave.open();
+
+    await freed();
+  });
+
+  it('ends that lock of another copy of the package too, such as ESM and CJS', async () => {
+    jest.resetModules();
+    const copy = await import('nestjs-locked');
+    @Controller()
+    class Feed {
+      @Get('feed')
+      @UseInterceptors(impatient)
+      @copy.Locked('export')
+      async feed(): Promise<Observable<string>> {
+        await leave.passed;
+        return of('row');
+      }
+    }
+    const url = await start([Feed]);
+    expect((await get(url, '/feed')).status).toBe(404);
+
+    leave.open();
+
+    await freed();
+  });
+
+  it.each(['response', 'stream'])(
+    'cancels what a client that has gone will not read, and logs nothing: %s',
+    async (path) => {
+      let isCancelled = false;
+      const source = () => new ReadableStream({ cancel: () => void (isCancelled = true) });
+      let onStart: (response: ServerResponse) => void = () => {};
+      const started = new Promise<ServerResponse>((resolve) => (onStart = resolve));
+      @Controller()
+      class Leaving {
+        @Get('response')
+        @Locked('export')
+        async response(@Res({ passthrough: true }) response: ServerResponse): Promise<Response> {
+          onStart(response);
+          await leave.passed;
+          return new Response(source());
+        }
+
+        @Get('stream')
+        @Locked('export')
+        async stream(@Res({ passthrough: true }) response: ServerResponse): Promise<unknown> {
+          onStart(response);
+          await leave.passed;
+          return source();
+        }
+      }
+      leave = new Gate();
+      const log = new Log();
+      const server = await startServer({ controllers: [Leaving] }, {}, threeNodes(), log);
+      redlock = server.application.get(RedlockService);
+      const client = new AbortController();
+      const fetched = rejection(fetch(`${server.url}/${path}`, { signal: client.signal }));
+      const response = await started;
+      client.abort();
+      await fetched;
+      while (!response.closed) await turn();
+
+      leave.open();
+
+      await freed();
+      await turn();
+      expect(isCancelled).toBe(true);
+      expect(log.lines.filter(([level]) => level !== 'log')).toEqual([]);
+    },
+  );
+
+  it('passes on what it has fetched, decoded', async () => {
+    @Controller()
+    class Proxy {
+      @Get('compressed')
+      async compressed(): Promise<Response> {
+        const headers = { 'Content-Encoding': 'gzip' };
+        return new Response(new Uint8Array(gzipSync('rows')), { headers });
+      }
+
+      @Get()
+      @Locked('export')
+      async fetched(): Promise<Response> {
+        return fetch(`${url}/compressed`);
+      }
+    }
+    const { url } = await startServer({ controllers: [Proxy] });
+
+    expect((await get(url, '/')).body).toBe('rows');
+  });
+});
+
+describe('the answer of a @Locked endpoint', () => {
+  it.each(['literal', 'arguments', 'failing'])(
+    'waits for the release of its lock: %s',
+    async (kind) => {
+      const nodes = faultyNodes();
+      const hang = (): void => {
+        for (const node of nodes) node.hang();
+      };
+      @Controller()
+      class Hanging {
+        @Get('literal')
+        @Locked('hanging')
+        async literal(): Promise<void> {
+          hang();
+        }
+
+        @Get('arguments')
+        @Locked(() => 'hanging')
+        async arguments(): Promise<void> {
+          hang();
+        }
+
+        @Get('failing')
+        @Locked('hanging')
+        async failing(): Promise<void> {
+          hang();
+          throw new NotFoundException('nothing here');
+        }
+      }
+      let isAnswered = false;
+      const outer: NestInterceptor = {
+        intercept: (_context, next) => next.handle().pipe(finalize(() => (isAnswered = true))),
+      };
+      const providers = [{ provide: APP_INTERCEPTOR, useValue: outer }];
+      // Time stands still, so that nobody gives the nodes up.
+      const options = { environment: new SimulatedEnvironment() };
+      const { url } = await startServer({ controllers: [Hanging], providers }, options, nodes);
+
+      const answer = get(url, `/${kind}`);
+      while (nodes.some((node) => node.count('release') === 0)) await turn();
+      await turn();
+      expect(isAnswered).toBe(false);
+      for (const node of nodes) node.heal();
+
+      expect((await answer).status).toBe(kind === 'failing' ? 404 : 200);
+    },
+  );
+});
