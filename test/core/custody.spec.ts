@@ -1,19 +1,9 @@
 import { describe, expect, it, jest } from '@jest/globals';
 
 import { LockLostError, RedlockClosedError } from '../../lib/core/errors.js';
-import { deferred, expectInstance, extendedTtls, reasonOf, setScene } from './scene.js';
+import { deferred, expectInstance, extendedTtls, reasonOf, setScene, watch } from './scene.js';
 
 const ttl = 10_000;
-
-/** Whether a promise has settled, without waiting for it. */
-function watch(promise: Promise<unknown>): () => boolean {
-  let isOver = false;
-  const note = (): void => {
-    isOver = true;
-  };
-  promise.then(note, note);
-  return () => isOver;
-}
 
 describe('a shutdown', () => {
   it('of an idle process is over at once, and a second call waits for the first', async () => {

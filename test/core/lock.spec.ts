@@ -4,21 +4,12 @@ import { describe, expect, it, jest } from '@jest/globals';
 
 import { LockLostError } from '../../lib/core/errors.js';
 import { Redlock } from '../../lib/core/redlock.js';
-import { expectInstance, reasonOf, setScene } from './scene.js';
+import { expectInstance, lossThrownBy, reasonOf, setScene } from './scene.js';
 import { untilCollected } from '../support/collect-garbage.js';
 import type { SimulatedEnvironment } from '../support/simulated-environment.js';
 
 const ttl = 10_000;
 const hour = 3_600_000;
-
-function thrownBy(call: () => unknown): LockLostError {
-  try {
-    call();
-  } catch (error) {
-    return expectInstance(error, LockLostError);
-  }
-  throw new Error('Nothing was thrown');
-}
 
 describe('a lock', () => {
   it('names its resources without doubles and sorted, its owner and its token', async () => {
@@ -129,7 +120,7 @@ describe('assertHeld', () => {
     const lock = await until(redlock.acquire('r', ttl));
     await environment.advance(0.5);
 
-    const error = thrownBy(() => lock.assertHeld({ atLeast: 9_898 }));
+    const error = lossThrownBy(() => lock.assertHeld({ atLeast: 9_898 }));
 
     expect(error.reason).toBe('expired');
     expect(error.message).toMatch(
@@ -160,7 +151,7 @@ describe('assertHeld', () => {
     const lock = await until(redlock.acquire('r', ttl));
     await until(lock.release());
 
-    const error = thrownBy(() => lock.assertHeld());
+    const error = lossThrownBy(() => lock.assertHeld());
 
     expect(error.reason).toBe('released');
     expect(error.message).toMatch(/^The lock of "r" is not held any more: its holder released it/);
@@ -191,7 +182,7 @@ describe('assertHeld', () => {
     environment.block(lock.remaining - 0.3);
 
     isTicking = true;
-    const error = thrownBy(() => lock.assertHeld());
+    const error = lossThrownBy(() => lock.assertHeld());
 
     expect(error.reason).toBe('expired');
     expect(error.message).toContain('is not held any more');
@@ -218,7 +209,7 @@ describe('an event loop that was blocked for longer than the ttl', () => {
 
     expect(lock.isValid).toBe(false);
     expect(lock.remaining).toBe(0);
-    expect(thrownBy(() => lock.assertHeld()).reason).toBe('expired');
+    expect(lossThrownBy(() => lock.assertHeld()).reason).toBe('expired');
   });
 
   it('finds the signal aborted in the very next statement', async () => {
@@ -230,7 +221,7 @@ describe('an event loop that was blocked for longer than the ttl', () => {
 
     environment.block(ttl);
 
-    expect(thrownBy(() => signal.throwIfAborted()).reason).toBe('expired');
+    expect(lossThrownBy(() => signal.throwIfAborted()).reason).toBe('expired');
     expect(signal.aborted).toBe(true);
     expect(onAbort).toHaveBeenCalledTimes(1);
   });
@@ -303,7 +294,7 @@ describe('the signal of a lock', () => {
     await environment.advance(ttl);
 
     expect(expectInstance(signal.reason, LockLostError).reason).toBe('expired');
-    expect(thrownBy(() => signal.throwIfAborted())).toBe(signal.reason);
+    expect(lossThrownBy(() => signal.throwIfAborted())).toBe(signal.reason);
   });
 
   it('that is first read when the lock is lost already is aborted', async () => {
@@ -415,7 +406,7 @@ describe('a wall clock', () => {
 
     environment.stepWallClock(hour);
 
-    const error = thrownBy(() => lock.assertHeld());
+    const error = lossThrownBy(() => lock.assertHeld());
     expect(error.reason).toBe('suspended');
     expect(error.message).toMatch(/the machine was suspended, or its wall clock was set forward/);
     expect(observer.lost).toHaveBeenCalledWith(lock, 'suspended', expect.any(Number));
@@ -514,7 +505,7 @@ describe('a lost lock', () => {
 
     await environment.advance(ttl / 3 + 10);
 
-    expect(thrownBy(() => lock.assertHeld()).votes[0]).toEqual({
+    expect(lossThrownBy(() => lock.assertHeld()).votes[0]).toEqual({
       node: 'node-0',
       vote: 'none',
       message: '',
@@ -547,7 +538,7 @@ describe('a lost lock', () => {
     node(2).heal();
     await environment.advance(1);
 
-    const error = thrownBy(() => lock.assertHeld());
+    const error = lossThrownBy(() => lock.assertHeld());
 
     expect(error.votes.map(({ vote }) => vote)).toEqual(['failed', 'failed', 'revoked']);
   });
@@ -562,7 +553,7 @@ describe('a lost lock', () => {
 
     await environment.advance(ttl / 3 + 10);
 
-    const error = thrownBy(() => lock.assertHeld());
+    const error = lossThrownBy(() => lock.assertHeld());
     expect(error.reason).toBe('revoked');
     expect(error.message).toMatch(/too few nodes still have its keys\. Nodes: node-0 revoked \(/);
     expect(error.votes).toEqual([

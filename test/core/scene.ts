@@ -1,6 +1,7 @@
 // The stage of the core's tests: some faulty nodes, virtual time, and what they told.
 import { jest } from '@jest/globals';
 
+import { LockLostError } from '../../lib/core/errors.js';
 import { Redlock } from '../../lib/core/redlock.js';
 import { TestNode } from '../support/test-node.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
@@ -47,14 +48,10 @@ export function setScene(wishes: SceneOptions = {}): Scene {
     return found;
   };
   const until = async <T>(promise: Promise<T>, limit: Milliseconds = 120_000): Promise<T> => {
-    const progress = { isSettled: false };
-    const note = (): void => {
-      progress.isSettled = true;
-    };
-    promise.then(note, note);
+    const isSettled = watch(promise);
     const giveUpAt = environment.now() + limit;
     await environment.settle();
-    while (!progress.isSettled) {
+    while (!isSettled()) {
       if (environment.now() >= giveUpAt) throw new Error(`Not settled within ${limit} ms`);
       await environment.advance(1);
     }
@@ -93,6 +90,26 @@ export async function reasonOf(promise: Promise<unknown>): Promise<unknown> {
   );
   if ('reason' in outcome) return outcome.reason;
   throw new Error(`Expected a rejection, got ${String(outcome.value)}`);
+}
+
+/** Whether a promise has settled, without waiting for it. */
+export function watch(promise: Promise<unknown>): () => boolean {
+  let isSettled = false;
+  const note = (): void => {
+    isSettled = true;
+  };
+  promise.then(note, note);
+  return () => isSettled;
+}
+
+/** What a call throws because its lock is lost. */
+export function lossThrownBy(call: () => unknown): LockLostError {
+  try {
+    call();
+  } catch (error) {
+    return expectInstance(error, LockLostError);
+  }
+  throw new Error('Nothing was thrown');
 }
 
 /** The ttls that extensions asked the node for, in their order. */

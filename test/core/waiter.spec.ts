@@ -1,9 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
+
+import { watch } from './scene.js';
 import { setUp } from './waiting-scene.js';
 
 describe('a waiter', () => {
   it('sleeps for the delay', async () => {
-    const { environment, enter, watch } = setUp();
+    const { environment, enter } = setUp();
     const isOver = watch(enter('r').pause(100));
 
     await environment.advance(99);
@@ -30,7 +32,7 @@ describe('a waiter', () => {
   });
 
   it('is woken when the one before it leaves', async () => {
-    const { environment, waitingRoom, enter, watch } = setUp();
+    const { environment, waitingRoom, enter } = setUp();
     const [first, second, third] = [enter('r'), enter('r'), enter('r')];
     const [isSecondWoken, isThirdWoken] = [second, third].map((each) => watch(each.pause(1_000)));
 
@@ -45,7 +47,7 @@ describe('a waiter', () => {
     ['a', 'b'],
     ['b', 'a'],
   ] as const)('is woken once it heads all its queues, %s and then %s', async (first, last) => {
-    const { environment, waitingRoom, enter, watch } = setUp();
+    const { environment, waitingRoom, enter } = setUp();
     const before = { a: enter('a'), b: enter('b') };
     const both = enter('a', 'b');
     const isOver = watch(both.pause(1_000));
@@ -61,7 +63,7 @@ describe('a waiter', () => {
   });
 
   it('that was woken before it sleeps does not sleep', async () => {
-    const { environment, enter, watch } = setUp();
+    const { environment, enter } = setUp();
     const waiter = enter('r');
     waiter.wake();
 

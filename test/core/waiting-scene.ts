@@ -54,15 +54,6 @@ export function setUp() {
   };
   /** Whether it is the waiter's turn. */
   const isReady = (waiter: Waiter): boolean => waitingRoom.isTurn(waiter);
-  /** Whether a pause that has been begun is over. */
-  const watch = (pause: Promise<unknown>): (() => boolean) => {
-    let isOver = false;
-    const note = (): void => {
-      isOver = true;
-    };
-    pause.then(note, note);
-    return () => isOver;
-  };
   const moves = { enter, enterInside, grant, hold, handOnToTheLimit, tellOf };
-  return { environment, nodes, waitingRoom, ...moves, isReady, watch };
+  return { environment, nodes, waitingRoom, ...moves, isReady };
 }

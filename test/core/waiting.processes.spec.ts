@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 
-import { type Waiter } from '../../lib/core/waiter.js';
+import type { Waiter } from '../../lib/core/waiter.js';
 import { growth, LINEAR } from '../support/growth.js';
+import { watch } from './scene.js';
 import { namesOf, setUp } from './waiting-scene.js';
 
 describe('a process that waits for others', () => {
@@ -62,7 +63,7 @@ describe('a process that waits for others', () => {
   it.each([0, 1])(
     'is woken when it is live, %i nodes deaf: a release before that went unheard',
     async (deaf) => {
-      const { environment, nodes, waitingRoom, enter, watch } = setUp();
+      const { environment, nodes, waitingRoom, enter } = setUp();
       for (const node of nodes.slice(0, deaf)) node.isDeaf = true;
       const waiter = enter('r');
       waitingRoom.listen(waiter);
@@ -75,7 +76,7 @@ describe('a process that waits for others', () => {
   );
 
   it('is woken by a quorum of nodes; one that speaks twice is one', async () => {
-    const { environment, nodes, waitingRoom, enter, watch } = setUp();
+    const { environment, nodes, waitingRoom, enter } = setUp();
     const waiter = enter('r');
     waitingRoom.listen(waiter);
     await environment.settle();
@@ -94,7 +95,7 @@ describe('a process that waits for others', () => {
   });
 
   it('counts anew for each attempt: what was heard before it is no news', async () => {
-    const { environment, nodes, waitingRoom, enter, watch } = setUp();
+    const { environment, nodes, waitingRoom, enter } = setUp();
     const waiter = enter('r');
     waitingRoom.listen(waiter);
     await environment.settle();
@@ -111,7 +112,7 @@ describe('a process that waits for others', () => {
 
   it('is woken once where thousands of its resources are released', async () => {
     const prepare = async (count: number) => {
-      const { environment, waitingRoom, enter, tellOf, watch } = setUp();
+      const { environment, waitingRoom, enter, tellOf } = setUp();
       const waiter = enter(...namesOf(count));
       waitingRoom.listen(waiter);
       await environment.settle();
@@ -128,7 +129,7 @@ describe('a process that waits for others', () => {
 
   it('behind another looks at its queues once where thousands are released', async () => {
     const prepare = async (count: number) => {
-      const { environment, waitingRoom, enter, hold, tellOf, watch } = setUp();
+      const { environment, waitingRoom, enter, hold, tellOf } = setUp();
       const holder = hold('order:1');
       const first = enter(...namesOf(count));
       waitingRoom.listen(first);
@@ -149,7 +150,7 @@ describe('a process that waits for others', () => {
   });
 
   it('hears a release that comes during its attempt', async () => {
-    const { environment, nodes, waitingRoom, enter, watch } = setUp();
+    const { environment, nodes, waitingRoom, enter } = setUp();
     const waiter = enter('r');
     waitingRoom.listen(waiter);
     await environment.settle();
@@ -212,7 +213,7 @@ describe('the turn of other processes', () => {
 
   it('on thousands of resources ends, and who waits looks at each of them once', async () => {
     const prepare = (count: number) => {
-      const { environment, waitingRoom, enter, hold, isReady, watch } = setUp();
+      const { environment, waitingRoom, enter, hold, isReady } = setUp();
       const untilReady = async (waiter: Waiter): Promise<void> => {
         while (!isReady(waiter)) await waiter.pause(1_000);
       };

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 
 import { growth, heapGrowth, LINEAR } from '../support/growth.js';
+import { watch } from './scene.js';
 import { namesOf, setUp } from './waiting-scene.js';
 
 describe('a queue', () => {
@@ -260,7 +261,7 @@ describe('a lock that is released', () => {
   });
 
   it('is handed on at once: the next call is awake before the release is sent', async () => {
-    const { environment, waitingRoom, enter, hold, watch } = setUp();
+    const { environment, waitingRoom, enter, hold } = setUp();
     const holder = hold('r');
     const isAwake = watch(enter('r').pause(1_000));
 
@@ -336,7 +337,7 @@ describe('a lock that is released', () => {
   });
 
   it('lets its process ask again only when the others are told, after 16 in a row', async () => {
-    const { environment, waitingRoom, enter, hold, handOnToTheLimit, isReady, watch } = setUp();
+    const { environment, waitingRoom, enter, hold, handOnToTheLimit, isReady } = setUp();
     const holder = handOnToTheLimit(hold('r'));
     const last = enter('r');
     void last.pause(1_000);

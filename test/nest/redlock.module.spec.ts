@@ -16,7 +16,6 @@ import {
   RedlockModule,
   RedlockService,
   type RedlockFactoryOptions,
-  type RedlockOptionsFactory,
 } from 'nestjs-locked';
 
 import { afterTest } from '../support/after-test.js';
@@ -27,6 +26,7 @@ import { SimulatedEnvironment } from '../support/simulated-environment.js';
 import { Log, startPlain, startPlainServer, threeNodes } from './support/applications.js';
 import { faultyNodes } from './support/faulty-nodes.js';
 import { aborted, Gate, rejection, thrown, turn } from './support/events.js';
+import { LockedSettings, OptionsOfSettings, Settings } from './support/settings.js';
 
 async function quorumOf(imports: NonNullable<Parameters<typeof startPlain>[0]['imports']>) {
   const redlock = (await startPlain({ imports })).get(RedlockService);
@@ -45,32 +45,6 @@ async function made(locks: DynamicModule, module: TestingModule): Promise<Redloc
     instances.set(provider.provide, await provider.useFactory(...injected));
   }
   return instances.get(RedlockService) as RedlockService;
-}
-
-class Settings {
-  readonly nodes = threeNodes();
-}
-
-@Injectable()
-class OptionsOfSettings implements RedlockOptionsFactory {
-  readonly settings: Settings;
-  constructor(settings: Settings) {
-    this.settings = settings;
-  }
-
-  async createRedlockOptions(): Promise<RedlockFactoryOptions> {
-    return { nodes: this.settings.nodes, ttl: 1_000 };
-  }
-}
-
-@Injectable()
-class LockedSettings extends Settings implements RedlockOptionsFactory {
-  @Locked('settings')
-  async refresh(): Promise<void> {}
-
-  createRedlockOptions(): RedlockFactoryOptions {
-    return { nodes: this.nodes };
-  }
 }
 
 @Module({
