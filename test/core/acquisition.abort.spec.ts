@@ -1,4 +1,5 @@
 import { describe, expect, it, jest } from '@jest/globals';
+
 import { getEventListeners } from 'node:events';
 
 import { reasonOf, setScene } from './scene.js';

@@ -1,7 +1,7 @@
 import { describe, expect, it, jest } from '@jest/globals';
 
 import { LockLostError, RedlockClosedError } from '../../lib/core/errors.js';
-import { deferred, expectInstance, extendedTtls, reasonOf, setScene, watch } from './scene.js';
+import { deferred, expectInstance, reasonOf, setScene, watch } from './scene.js';
 
 const ttl = 10_000;
 
@@ -192,154 +192,6 @@ describe('a shutdown', () => {
   });
 });
 
-/** A scene in which a body has ended, and no node could be told to keep its lock for longer. */
-async function keepUntold(ttl: number, holdAtLeast: number) {
-  const scene = setScene();
-  for (const node of scene.nodes) node.fail('down', 'extend');
-  await scene.until(scene.redlock.using('r', { ttl, holdAtLeast }, () => 1));
-  return scene;
-}
-
-describe('a resource that `holdAtLeast` keeps when the body has ended', () => {
-  it('is kept by the nodes until then, even if the process ends before', async () => {
-    const { environment, redlock, node, owners, until } = setScene();
-    await until(redlock.using('r', { ttl: 600, holdAtLeast: 3_000 }, () => 1));
-    await environment.settle();
-
-    const lifetime = await node(0).keyLifetime('r');
-    await environment.advance(2_999);
-    const before = await owners();
-    await environment.advance(2);
-
-    // A third of the ttl longer, and by the drift.
-    expect(lifetime).toBe(Math.ceil(3_200 / 0.99));
-    expect(before).not.toContain(null);
-    expect(node(0).count('extend')).toBe(1);
-    expect(await owners()).toEqual([null, null, null]);
-  });
-
-  it('is not lost where the process is busy when its time is over', async () => {
-    const { environment, redlock, observer, owners, until } = setScene();
-    await until(redlock.using('r', { ttl: 600, holdAtLeast: 3_000 }, () => 1));
-    await environment.advance(2_900);
-
-    environment.block(290);
-    await environment.advance(1);
-
-    expect(observer.lost).not.toHaveBeenCalled();
-    expect(await owners()).toEqual([null, null, null]);
-  });
-
-  it('is kept by the watchdog where the nodes could not be told', async () => {
-    const { environment, nodes, owners } = await keepUntold(600, 3_000);
-    await environment.advance(100);
-    for (const node of nodes) node.heal();
-
-    await environment.advance(2_800);
-
-    expect(await owners()).not.toContain(null);
-  });
-});
-
-describe('a shutdown while `holdAtLeast` keeps a resource', () => {
-  it('leaves the keys to their ttl, as far as that reaches, and no timer', async () => {
-    const { environment, redlock, nodes, owners, until } = setScene();
-    await until(redlock.using('r', { ttl: 2_000, holdAtLeast: 20_000 }, () => 1));
-    await environment.advance(5_000);
-
-    await until(redlock.close(), 10);
-
-    expect(environment.pendingTimers).toBe(0);
-    expect(redlock.status().held).toBe(0);
-    const lifetimes = await Promise.all(nodes.map((node) => node.keyLifetime('r')));
-    expect(Math.min(...lifetimes)).toBeGreaterThan(15_000);
-    expect(Math.max(...lifetimes)).toBeLessThan(16_000);
-    await environment.advance(16_000);
-    expect(await owners()).toEqual([null, null, null]);
-  });
-
-  it('waits until nodes that could not be told before have that, in whole ms', async () => {
-    const { environment, redlock, node, nodes, until } = await keepUntold(2_000, 20_000);
-    await environment.advance(500.4);
-    for (const each of nodes) {
-      each.heal();
-      each.delay({ request: 20 });
-    }
-
-    await until(redlock.close());
-
-    expect(extendedTtls(node(0)).at(-1)).toBe(19_500);
-    expect(await node(0).keyLifetime('r')).toBeGreaterThan(19_400);
-  });
-
-  it('gives the nodes ttlMax at most', async () => {
-    const { redlock, nodes, until } = setScene({ options: { ttlMax: 5_000 } });
-    await until(redlock.using('r', { ttl: 2_000, holdAtLeast: 60_000 }, () => 1));
-
-    await until(redlock.close(), 10);
-
-    const lifetimes = await Promise.all(nodes.map((node) => node.keyLifetime('r')));
-    expect(Math.max(...lifetimes)).toBe(5_000);
-  });
-
-  it.each([10, 20, 30])('gives the nodes 100 ms at least: after %d of 101', async (age) => {
-    const { environment, redlock, node, nodes, until } = await keepUntold(100, 101);
-    await environment.advance(age);
-    for (const each of nodes) each.heal();
-
-    await until(redlock.close(), 10);
-
-    expect(extendedTtls(node(0)).at(-1)).toBe(100);
-  });
-
-  it('does not extend what the keys outlive anyway', async () => {
-    const { redlock, node, until } = setScene();
-    await until(redlock.using('r', { ttl, holdAtLeast: 1_000 }, () => 1));
-
-    await until(redlock.close(), 10);
-
-    expect(node(0).count('extend')).toBe(0);
-    expect(await node(0).ownerOf('r')).not.toBeNull();
-  });
-
-  it('releases what fell due while the process was blocked', async () => {
-    const { environment, redlock, owners, until } = setScene();
-    await until(redlock.using('r', { ttl, holdAtLeast: 5_000 }, () => 1));
-    environment.block(6_000);
-
-    await until(redlock.close(), 1);
-
-    expect(await owners()).toEqual([null, null, null]);
-  });
-
-  it('gives up on nodes that hang after one node timeout', async () => {
-    const { environment, redlock, nodes, until } = setScene();
-    await until(redlock.using('r', { ttl: 2_000, holdAtLeast: 20_000 }, () => 1));
-    for (const node of nodes) node.hang();
-
-    await until(redlock.close(), 502);
-
-    expect(environment.pendingTimers).toBe(0);
-  });
-
-  // A timer of Node fires up to a millisecond before a date that has a fraction.
-  it.each([0, 0.5])('waits for a release that is under way (body of %d ms)', async (length) => {
-    const { environment, redlock, nodes, owners, until } = setScene();
-    const body = deferred();
-    const call = redlock.using('r', { ttl: 2_000, holdAtLeast: 5_000 }, () => body.promise);
-    await environment.advance(length);
-    body.resolve();
-    await environment.settle();
-    for (const node of nodes) node.delay({ request: 50 });
-    await environment.advance(5_000 - 2 * length);
-
-    await until(redlock.close());
-
-    await call;
-    expect(await owners()).toEqual([null, null, null]);
-  });
-});
-
 describe('a lock that is lost before anybody has it', () => {
   it('is told as lost, and leaves its place to the next call', async () => {
     const { environment, redlock, node, observer, until } = setScene();
@@ -392,20 +244,6 @@ describe('a lock that is lost while its body runs', () => {
     await until(using);
     await environment.settle();
     expect(isClosed()).toBe(true);
-  });
-});
-
-describe('a lock that `holdAtLeast` keeps, released by hand', () => {
-  it('leaves no timer', async () => {
-    const { environment, redlock, until } = setScene();
-    const lock = await until(
-      redlock.using('r', { ttl, holdAtLeast: 60_000 }, (held) => Promise.resolve(held)),
-    );
-
-    await until(lock.release());
-
-    expect(environment.pendingTimers).toBe(0);
-    expect(redlock.status().held).toBe(0);
   });
 });
 

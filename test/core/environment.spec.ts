@@ -1,4 +1,5 @@
 import { describe, expect, it, jest } from '@jest/globals';
+
 import { MessageChannel } from 'node:worker_threads';
 
 import { fakeTimersEnvironment, systemEnvironment, toIsoTime } from '../../lib/core/environment.js';

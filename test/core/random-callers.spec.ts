@@ -4,6 +4,7 @@
 // once where it is given up, each lock is told of from its beginning to its one end, and in the end
 // nothing is left of it.
 import { expect, it } from '@jest/globals';
+
 import { getEventListeners } from 'node:events';
 
 import { Redlock } from '../../lib/core/redlock.js';

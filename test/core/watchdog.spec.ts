@@ -1,4 +1,5 @@
 import { describe, expect, it, jest } from '@jest/globals';
+
 import { AsyncLocalStorage } from 'node:async_hooks';
 
 import { Watchdog } from '../../lib/core/watchdog.js';

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 
 import { reset } from '../support/tcp-proxy.js';
+
 import type { Milliseconds } from 'nestjs-locked';
 
 /** One direction of all connections of a path. */

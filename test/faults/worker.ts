@@ -1,6 +1,7 @@
 // A worker of a torture run: a process with a Nest application, as a user has one, that takes
 // locks until it is told to stop. Started by worker-process.ts.
 import 'reflect-metadata';
+
 import { join } from 'node:path';
 
 import { Module } from '@nestjs/common';

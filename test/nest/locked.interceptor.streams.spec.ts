@@ -1,6 +1,4 @@
-/* eslint-disable @typescript-eslint/no-unused-vars -- parameters are there for their types */
-// `@Locked` endpoints whose answer goes on after the handler: how long the lock lasts.
-import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+// `@Locked` endpoints that answer with streams, or go on after their answer: how long the lock lasts.
 import type { ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import { gzipSync } from 'node:zlib';
@@ -9,199 +7,24 @@ import { describe, expect, it, jest } from '@jest/globals';
 import {
   Controller,
   Get,
-  Injectable,
   NotFoundException,
-  Param,
   Res,
   StreamableFile,
   UseInterceptors,
-  type CallHandler,
-  type ExecutionContext,
   type NestInterceptor,
   type Type,
 } from '@nestjs/common';
 import { APP_INTERCEPTOR } from '@nestjs/core';
-import { MessagePattern } from '@nestjs/microservices';
-import { Test } from '@nestjs/testing';
-import { SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
-import {
-  currentLock,
-  fromContext,
-  Locked,
-  LockedInterceptor,
-  RedlockModule,
-  RedlockService,
-} from 'nestjs-locked';
-import { firstValueFrom, map, Observable, of, throwError, timer } from 'rxjs';
+import { Locked, RedlockService } from 'nestjs-locked';
+import { map, Observable, of, throwError, timer } from 'rxjs';
 import { finalize, mergeMap, raceWith } from 'rxjs/operators';
 
-import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
 import { Log, startServer, threeNodes } from './support/applications.js';
 import { faultyNodes } from './support/faulty-nodes.js';
 import { Gate, rejection, turn } from './support/events.js';
-import { startGateways } from './support/gateway-service.js';
-import { startTcpService } from './support/tcp-service.js';
-import { requestOf, get } from './support/requests.js';
-
-describe('a @Locked endpoint that is an async generator', () => {
-  /** Outside of the scope, as what streams the response: Nest 12 does so itself. */
-  @Injectable()
-  class Streaming implements NestInterceptor {
-    intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
-      return next
-        .handle()
-        .pipe(map((rows: AsyncIterable<string>) => new StreamableFile(Readable.from(rows))));
-    }
-  }
-
-  @Controller()
-  class Rows {
-    readonly redlock: RedlockService;
-    constructor(redlock: RedlockService) {
-      this.redlock = redlock;
-    }
-
-    @Get('literal/:id')
-    @Locked('rows:7', { wait: 0 })
-    async *literal(): AsyncGenerator<string> {
-      yield* this.rows();
-    }
-
-    @Get('context/:id')
-    @Locked(fromContext((context) => `rows:${requestOf(context).params.id}`), { wait: 0 })
-    async *context(): AsyncGenerator<string> {
-      yield* this.rows();
-    }
-
-    @Get('arguments/:id')
-    @Locked((id: string) => `rows:${id}`, { wait: 0 })
-    async *arguments(@Param('id') _id: string): AsyncGenerator<string> {
-      yield* this.rows();
-    }
-
-    @Get('skipping/:id')
-    @Locked('rows:7', { wait: 0, onTaken: 'skip' })
-    async *skipping(): AsyncGenerator<string, undefined> {
-      yield* this.rows();
-      return undefined;
-    }
-
-    private async *rows(): AsyncGenerator<string> {
-      for (let row = 0; row < 2; row += 1) {
-        await turn();
-        yield `${(await this.redlock.inspect('rows:7')).state} ${String(currentLock()?.resources)}, `;
-      }
-    }
-  }
-
-  async function start() {
-    let acquired = 0;
-    const onAcquired = (): void => void (acquired += 1);
-    subscribe('nestjs-locked:acquire', onAcquired);
-    afterTest(() => unsubscribe('nestjs-locked:acquire', onAcquired));
-    const { url, application } = await startServer({
-      controllers: [Rows],
-      providers: [{ provide: APP_INTERCEPTOR, useClass: Streaming }],
-    });
-    return { url, redlock: application.get(RedlockService), acquired: () => acquired };
-  }
-
-  it.each(['literal', 'context', 'arguments', 'skipping'])(
-    'is locked once, from the call to its last row: %s',
-    async (path) => {
-      const { url, redlock, acquired } = await start();
-
-      const { body } = await get(url, `/${path}/7`);
-
-      expect(body).toBe('held rows:7, held rows:7, ');
-      expect(acquired()).toBe(1);
-      expect((await redlock.inspect('rows:7')).state).toBe('free');
-    },
-  );
-
-  it.each(['literal', 'context', 'arguments'])(
-    'answers 423 where its lock is taken: %s',
-    async (path) => {
-      const { url, redlock } = await start();
-      await using others = await redlock.acquire('rows:7');
-
-      expect((await get(url, `/${path}/7`)).status).toBe(423);
-      expect(others.isValid).toBe(true);
-    },
-  );
-
-  const build = (controllers: Type[], providers: Type[] = []) =>
-    Test.createTestingModule({
-      imports: [RedlockModule.forRoot(threeNodes(), { shutdownTimeout: 0 })],
-      controllers,
-      providers,
-    })
-      .setLogger(new Log())
-      .compile();
-
-  const whenFree = (redlock: RedlockService): Promise<void> =>
-    eventually(async () => (await redlock.inspect('rows')).state === 'free', 2_000);
-
-  it('releases when nobody takes a step, as its response has failed', async () => {
-    const failing: NestInterceptor = {
-      intercept: (_context, next) => next.handle().pipe(mergeMap(() => throwError(() => 'failed'))),
-    };
-    // A microservice: over HTTP Nest 12 ends what handlers made, other than Nest 11.
-    @Controller()
-    class Feed {
-      @MessagePattern('rows')
-      @UseInterceptors(failing)
-      @Locked('rows')
-      async *rows(): AsyncGenerator<string> {
-        yield 'row';
-      }
-    }
-    const { service, client, close } = await startTcpService(await build([Feed]));
-    afterTest(close);
-
-    await rejection(firstValueFrom(client.send('rows', {})));
-
-    await whenFree(service.get(RedlockService));
-  });
-
-  it('releases when nobody takes a step, as microservices and gateways do not', async () => {
-    @Controller()
-    @WebSocketGateway()
-    class Feed {
-      @MessagePattern('rows')
-      @Locked('rows')
-      async *rows(): AsyncGenerator<string> {
-        yield 'row';
-      }
-
-      @SubscribeMessage('rows')
-      @UseInterceptors(LockedInterceptor)
-      @Locked('rows')
-      async *told(): AsyncGenerator<string> {
-        yield 'row';
-      }
-    }
-    const { service, client, close } = await startTcpService(await build([Feed]));
-    afterTest(close);
-    const gateways = await startGateways(await build([], [Feed]));
-
-    await firstValueFrom(client.send('rows', {}));
-    await gateways.ask('rows', {});
-
-    await whenFree(service.get(RedlockService));
-    await whenFree(gateways.redlock);
-  });
-
-  it("gives nothing where its lock is taken and onTaken says 'skip'", async () => {
-    const { url, redlock } = await start();
-    await using others = await redlock.acquire('rows:7');
-
-    expect(await get(url, '/skipping/7')).toMatchObject({ status: 200, body: '' });
-    expect(others.isValid).toBe(true);
-  });
-});
+import { get } from './support/requests.js';
 
 describe('a @Locked endpoint that answers with a stream', () => {
   let redlock: RedlockService;

@@ -1,5 +1,6 @@
 // What core relies on, of every kind of node. Source: PROTOCOL.md sections 4, 5, 7 and 8.
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+
 import { TOKENS_PER_BLOCK } from '../../lib/core/fencing.js';
 import type { AcquireAnswer, LockNode, OwnerRequest } from '../../lib/core/lock-node.js';
 import {

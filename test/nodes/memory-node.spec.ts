@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+
 import { systemEnvironment, type Environment } from '../../lib/core/environment.js';
 import { ExpiringMap } from '../../lib/nodes/expiring-map.js';
 import { MemoryNode } from '../../lib/nodes/memory-node.js';

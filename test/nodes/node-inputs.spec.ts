@@ -1,11 +1,14 @@
 import { describe, expect, it, jest } from '@jest/globals';
+
 import { execFileSync } from 'node:child_process';
 import { EventEmitter } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
+
 import { resolveOptions, type RedlockOptions } from '../../lib/core/options.js';
 import { MemoryNode } from '../../lib/nodes/memory-node.js';
 import { createNodes, type NodeInput, type NodeSet } from '../../lib/nodes/node-inputs.js';

@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+
 import { systemEnvironment } from '../../lib/core/environment.js';
 import { PendingReleases } from '../../lib/nodes/pending-releases.js';
 import type { OwnerRequest, ReleaseAnswer, ReleaseRequest } from '../../lib/core/lock-node.js';

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
+
 import { systemEnvironment } from '../../lib/core/environment.js';
 import type { LockNode } from '../../lib/core/lock-node.js';
 import { eventually } from '../support/eventually.js';

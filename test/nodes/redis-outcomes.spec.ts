@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+
 import type { FailedAnswer } from '../../lib/core/lock-node.js';
 import { outcomeOfError } from '../../lib/nodes/redis-outcomes.js';
 

@@ -1,6 +1,8 @@
 // The scripts as a server runs them: what they write, in which order, and what they refuse.
 import { beforeEach, describe, expect, it } from '@jest/globals';
+
 import { once } from 'node:events';
+
 import type { AcquireAnswer, ExtendAnswer, OwnerRequest } from '../../lib/core/lock-node.js';
 import {
   readAcquired,

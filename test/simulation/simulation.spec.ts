@@ -1,5 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
+
 import { describe, expect, it } from '@jest/globals';
 
 import { drawPlan } from './plan.js';

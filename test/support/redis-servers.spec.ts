@@ -1,7 +1,10 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
+
 import { once } from 'node:events';
 import { connect } from 'node:net';
+
 import { Redis } from 'ioredis';
+
 import { startRedisServer, startRedisServers, type RedisServer } from './redis-servers.js';
 
 describe('startRedisServer', () => {

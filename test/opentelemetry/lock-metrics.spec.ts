@@ -1,0 +1,342 @@
+import { describe, expect, it } from '@jest/globals';
+import { diag, DiagLogLevel, SpanStatusCode } from '@opentelemetry/api';
+import {
+  AggregationTemporality,
+  DataPointType,
+  InMemoryMetricExporter,
+  MeterProvider,
+  PeriodicExportingMetricReader,
+  type DataPoint,
+  type Histogram,
+} from '@opentelemetry/sdk-metrics';
+import { getRedlockToken, NoQuorumError, RedlockModule, type RedlockService } from 'nestjs-locked';
+import { RedlockTelemetryModule } from 'nestjs-locked/opentelemetry';
+
+import { afterTest } from '../support/after-test.js';
+import { startRedisServers } from '../support/redis-servers.js';
+import { startPlain, threeNodes } from '../nest/support/applications.js';
+import { faultyNodes } from '../nest/support/faulty-nodes.js';
+import { aborted, rejection, turn } from '../nest/support/events.js';
+import { startTelemetry, extendAndLose, domain } from './telemetry-scene.js';
+
+function values(points: readonly DataPoint<number>[]) {
+  return points.map(({ attributes, value }) => ({ ...attributes, value }));
+}
+
+const granted = { ...domain, 'nestjs_locked.outcome': 'granted' };
+
+const taken = { ...domain, 'nestjs_locked.outcome': 'taken' };
+
+describe('metrics', () => {
+  it('count acquisitions by outcome', async () => {
+    const nodes = faultyNodes();
+    const { redlock, points } = await startTelemetry({}, nodes);
+    const abort = new AbortController();
+
+    const lock = await redlock.acquire('a');
+    await redlock.tryAcquire('a');
+    await redlock.tryAcquire('a');
+    const waiting = rejection(redlock.acquire('a', 10_000, { signal: abort.signal }));
+    abort.abort();
+    await waiting;
+    await lock.release();
+    for (const node of nodes) node.refuse();
+    await rejection(redlock.acquire('b', 10_000, { wait: 0 }));
+
+    expect(values(await points('nestjs_locked.acquisitions'))).toEqual([
+      { ...domain, 'nestjs_locked.outcome': 'no_quorum', value: 1 },
+      { ...domain, 'nestjs_locked.outcome': 'expired', value: 0 },
+      { ...granted, value: 1 },
+      { ...taken, value: 2 },
+      { ...domain, 'nestjs_locked.outcome': 'aborted', value: 1 },
+    ]);
+  });
+
+  it('count a call that was given up as that, also for the error of another lock', async () => {
+    const { redlock, points, spans } = await startTelemetry();
+    const signal = AbortSignal.abort(new NoQuorumError('no quorum', { resources: ['b'] }));
+
+    const error = await rejection(redlock.acquire('a', 10_000, { signal }));
+
+    expect(error).toBe(signal.reason);
+    expect(values(await points('nestjs_locked.acquisitions'))).toEqual([
+      { ...domain, 'nestjs_locked.outcome': 'aborted', value: 1 },
+    ]);
+    expect(spans()[0]?.status.code).toBe(SpanStatusCode.UNSET);
+  });
+
+  it('count the calls that were still waiting at the shutdown', async () => {
+    const { module, redlock, points } = await startTelemetry();
+    const lock = await redlock.acquire('a');
+    const waiting = rejection(redlock.acquire('a', 10_000, { wait: 60_000 }));
+    while ((await redlock.status()).waiting === 0) await turn();
+
+    const closing = module.close();
+    await waiting;
+    await lock.release();
+    await closing;
+
+    expect(values(await points('nestjs_locked.acquisitions'))).toContainEqual({
+      ...domain,
+      'nestjs_locked.outcome': 'closed',
+      value: 1,
+    });
+  });
+
+  it('measure waiting, holding and rounds in seconds', async () => {
+    const { redlock, metrics } = await startTelemetry();
+
+    const startedAt = performance.now();
+    const lock = await redlock.acquire('a');
+    await rejection(redlock.acquire('a', 10_000, { wait: 50 }));
+    await lock.extend();
+    await lock.release();
+    const took = (performance.now() - startedAt) / 1_000;
+
+    const histograms = (await metrics()).flatMap((metric) =>
+      metric.dataPointType === DataPointType.HISTOGRAM ? [metric] : [],
+    );
+    const found = histograms.flatMap(({ descriptor: { name, unit }, dataPoints }) =>
+      dataPoints.map(({ attributes, value }) => ({ name, unit, attributes, value })),
+    );
+    const sumOf = (name: string, outcome: string): number =>
+      found.find(
+        ({ name: its, attributes }) =>
+          its === name && attributes['nestjs_locked.outcome'] === outcome,
+      )?.value.sum ?? NaN;
+    expect(new Set(found.map(({ name }) => name))).toEqual(
+      new Set(['wait', 'round', 'hold'].map((name) => `nestjs_locked.${name}.duration`)),
+    );
+    expect(new Set(found.map(({ unit }) => unit))).toEqual(new Set(['s']));
+    expect(sumOf('nestjs_locked.wait.duration', 'taken')).toBeGreaterThanOrEqual(0.05);
+    expect(sumOf('nestjs_locked.hold.duration', 'released')).toBeGreaterThanOrEqual(0.05);
+    expect(sumOf('nestjs_locked.hold.duration', 'released')).toBeLessThanOrEqual(took);
+    expect(sumOf('nestjs_locked.round.duration', 'granted')).toBeLessThanOrEqual(took);
+    const rounds = found.filter(({ name }) => name === 'nestjs_locked.round.duration');
+    const asked = (operation: string) => ({ 'nestjs_locked.operation': operation });
+    expect(rounds.map(({ attributes }) => attributes)).toEqual([
+      { ...granted, ...asked('acquire') },
+      { ...domain, 'nestjs_locked.outcome': 'refused', ...asked('acquire') },
+      { ...granted, ...asked('extend') },
+    ]);
+  });
+
+  it('count extensions, and losses by reason', async () => {
+    const nodes = faultyNodes();
+    const { redlock, points } = await startTelemetry({}, nodes);
+
+    await extendAndLose(redlock, nodes, 'a');
+
+    const reason = { ...domain, 'nestjs_locked.loss.reason': 'revoked' };
+    expect(values(await points('nestjs_locked.losses'))).toContainEqual({ ...reason, value: 1 });
+    expect((await points('nestjs_locked.extensions'))[0]?.value).toBeGreaterThanOrEqual(1);
+    const holds = await points<Histogram>('nestjs_locked.hold.duration');
+    expect(holds.map(({ attributes }) => attributes['nestjs_locked.outcome'])).toEqual(['lost']);
+  });
+
+  it('count losses from 0 as soon as a class is locked: the first one is an increase', async () => {
+    const resourceClass = (resource: string) => resource.split(':')[0];
+    const nodes = faultyNodes();
+    const { redlock, points } = await startTelemetry({ resourceClass }, nodes);
+
+    await redlock.using('sku:apple', () => 1);
+    await redlock.using('sku:pear', () => 1);
+    const before = await points('nestjs_locked.losses');
+    await extendAndLose(redlock, nodes, 'sku:apple');
+    const after = await points('nestjs_locked.losses');
+
+    const sku = { ...domain, 'nestjs_locked.resource.class': 'sku' };
+    const reasons = ['expired', 'suspended', 'revoked', 'max_hold', 'closed'];
+    const counted = (reason: string, value: number) => {
+      return { ...sku, 'nestjs_locked.loss.reason': reason, value };
+    };
+    expect(values(before)).toEqual(reasons.map((reason) => counted(reason, 0)));
+    expect(values(after)).toEqual(
+      reasons.map((reason) => counted(reason, reason === 'revoked' ? 1 : 0)),
+    );
+  });
+
+  it('spell the reason of a loss as all other values, and so do spans', async () => {
+    const { redlock, points, spans } = await startTelemetry();
+    const options = { ttl: 200, maxHold: 100 };
+
+    await rejection(redlock.using('a', options, (lock) => aborted(lock.signal)));
+
+    const lost = (await points('nestjs_locked.losses')).filter(({ value }) => value > 0);
+    const reason = { 'nestjs_locked.loss.reason': 'max_hold' };
+    expect(values(lost)).toEqual([{ ...domain, ...reason, value: 1 }]);
+    expect(spans().at(-1)?.attributes).toMatchObject(reason);
+  });
+
+  it('count no_quorum and expired from 0 as well, which are worth an alert', async () => {
+    const { redlock, points } = await startTelemetry();
+
+    await redlock.using('a', () => 1);
+
+    expect(values(await points('nestjs_locked.acquisitions'))).toEqual([
+      { ...domain, 'nestjs_locked.outcome': 'no_quorum', value: 0 },
+      { ...domain, 'nestjs_locked.outcome': 'expired', value: 0 },
+      { ...granted, value: 1 },
+    ]);
+  });
+
+  it('begin the losses of 2,000 classes, and of no more: classes without end fill no memory', async () => {
+    const { redlock, points } = await startTelemetry({ resourceClass: (resource) => resource });
+
+    for (let order = 0; order < 2_001; order += 1) await redlock.using(`order:${order}`, () => 1);
+    const losses = await points('nestjs_locked.losses');
+
+    const classes = losses.map(({ attributes }) => attributes['nestjs_locked.resource.class']);
+    expect(new Set(classes).size).toBe(2_000);
+  });
+
+  it('show what is held and what waits at the moment of the collection', async () => {
+    const { redlock, points } = await startTelemetry();
+
+    const lock = await redlock.acquire('a');
+    const second = redlock.acquire('a', 10_000, { wait: 10_000 });
+    const during = [await points('nestjs_locked.held'), await points('nestjs_locked.waiting')];
+    await lock.release();
+    await (await second).release();
+    const after = [await points('nestjs_locked.held'), await points('nestjs_locked.waiting')];
+
+    expect(during.map(values)).toEqual([[{ ...domain, value: 1 }], [{ ...domain, value: 1 }]]);
+    expect(after.map(values)).toEqual([[{ ...domain, value: 0 }], [{ ...domain, value: 0 }]]);
+  });
+
+  it('show the state, quarantine and findings of each node', async () => {
+    const [healthy, fresh, unfit] = faultyNodes();
+    if (healthy === undefined || fresh === undefined || unfit === undefined) throw new Error();
+    const statusOf = fresh.status.bind(fresh);
+    fresh.status = () => ({ ...statusOf(), quarantineRemaining: 500 });
+    unfit.status = () => ({ ...statusOf(), name: 'c', state: 'refused', findings: ['a replica'] });
+    const { points } = await startTelemetry({}, [healthy, fresh, unfit]);
+
+    const states = values(await points('nestjs_locked.node.status'));
+    const findings = values(await points('nestjs_locked.node.findings'));
+
+    expect(states).toHaveLength(18);
+    expect(states.filter(({ value }) => value === 1)).toEqual(
+      [
+        ['a', 'up'],
+        ['b', 'quarantined'],
+        ['c', 'refused'],
+      ].map(([name, state]) => ({
+        ...domain,
+        'nestjs_locked.node.name': name,
+        'nestjs_locked.node.state': state,
+        value: 1,
+      })),
+    );
+    expect(findings.map(({ value }) => value)).toEqual([0, 0, 1]);
+    expect(values(await points('nestjs_locked.quorum'))).toEqual([{ ...domain, value: 2 }]);
+  });
+
+  it('show the nodes after a shutdown as they were before it, not as down', async () => {
+    const [server] = await startRedisServers(1);
+    if (server === undefined) throw new Error('no server');
+    afterTest(() => server.stop());
+    const { module, points } = await startTelemetry({}, [server.url]);
+    const current = async () =>
+      values(await points('nestjs_locked.node.status')).filter(({ value }) => value === 1);
+
+    const before = await current();
+    await module.close();
+
+    expect(before).toMatchObject([{ 'nestjs_locked.node.state': 'up' }]);
+    expect(await current()).toEqual(before);
+    expect(await points('nestjs_locked.held')).toMatchObject([{ value: 0 }]);
+  });
+
+  it('observe every lock domain of the application', async () => {
+    const exporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE);
+    const reader = new PeriodicExportingMetricReader({ exporter });
+    const meterProvider = new MeterProvider({ readers: [reader] });
+    afterTest(() => meterProvider.shutdown());
+    const module = await startPlain({
+      imports: [
+        RedlockModule.forRoot(threeNodes()),
+        RedlockModule.forRoot(threeNodes(), { name: 'billing' }),
+        RedlockTelemetryModule.forRoot({ meterProvider }),
+      ],
+    });
+    const billing = module.get<RedlockService>(getRedlockToken('billing'));
+
+    await billing.using('a', () => reader.forceFlush());
+
+    const metrics = exporter.getMetrics()[0]?.scopeMetrics[0]?.metrics ?? [];
+    const held = metrics.find(({ descriptor }) => descriptor.name === 'nestjs_locked.held');
+    expect(held?.dataPoints.map(({ attributes, value }) => [attributes, value])).toEqual([
+      [{ 'nestjs_locked.domain': 'default' }, 0],
+      [{ 'nestjs_locked.domain': 'billing' }, 1],
+    ]);
+  });
+
+  it('never name a resource, an owner or a token', async () => {
+    const nodes = faultyNodes();
+    const { redlock, metrics } = await startTelemetry({ resourceNames: true }, nodes);
+
+    const { ownerId, fencingToken } = await redlock.using('secret:4711', async (lock) => {
+      await redlock.tryAcquire('secret:4711').catch(() => null);
+      await lock.extend();
+      return lock;
+    });
+    await extendAndLose(redlock, nodes, 'secret:4712');
+
+    const told = JSON.stringify(await metrics());
+    expect(told).toContain('nestjs_locked.losses');
+    for (const secret of ['secret', ownerId, String(fencingToken)]) {
+      expect(told).not.toContain(secret);
+    }
+  });
+
+  it('name the class of a resource by the hook, and joined those of several', async () => {
+    const resourceClass = (resource: string) => resource.split(' ')[1];
+    const { redlock, points } = await startTelemetry({ resourceClass });
+
+    await redlock.using(['1 sku', '2 sku', '3 account'], () => 1);
+    await redlock.using(['1 sku', 'x', 'nameless '], () => 1);
+    await redlock.using('x', () => 1);
+
+    const classes = (await points<Histogram>('nestjs_locked.wait.duration')).map(
+      ({ attributes }) => attributes['nestjs_locked.resource.class'],
+    );
+    expect(classes).toEqual(['account+sku', 'sku', undefined]);
+  });
+
+  it('ask the hook once for each thing that happens to a lock, for spans as well', async () => {
+    const asked: string[] = [];
+    const resourceClass = (resource: string) => {
+      asked.push(resource);
+      return undefined;
+    };
+    const { redlock } = await startTelemetry({ resourceClass });
+
+    await redlock.using('a', (lock) => lock.extend());
+
+    // Acquired, extended and released.
+    expect(asked).toEqual(['a', 'a', 'a']);
+  });
+
+  it('go on without a class where the hook throws, and say so to the diag logger', async () => {
+    const errors: unknown[][] = [];
+    const silent = () => undefined;
+    const error = (...line: unknown[]): void => void errors.push(line);
+    const logger = { error, warn: silent, info: silent, debug: silent, verbose: silent };
+    diag.setLogger(logger, { logLevel: DiagLogLevel.ERROR, suppressOverrideMessage: true });
+    afterTest(async () => diag.disable());
+    const resourceClass = (): string => {
+      throw new Error('no such class');
+    };
+    const { redlock, points } = await startTelemetry({ resourceClass });
+
+    const result = await redlock.using('a', () => 'done');
+
+    expect(result).toBe('done');
+    expect(values(await points('nestjs_locked.acquisitions'))).toContainEqual({
+      ...granted,
+      value: 1,
+    });
+    expect(String(errors[0])).toContain('no such class');
+  });
+});
