@@ -1,6 +1,7 @@
 /* eslint-disable @typescript-eslint/no-unused-vars -- parameters are there for their types */
 // `@Locked` endpoints that are tried again, by interceptors or by what they have begun.
 import { getEventListeners } from 'node:events';
+import { Readable } from 'node:stream';
 
 import { describe, expect, it } from '@jest/globals';
 import {
@@ -11,6 +12,7 @@ import {
   Param,
   Post,
   Query,
+  StreamableFile,
   UseInterceptors,
   type CallHandler,
   type ExecutionContext,
@@ -18,7 +20,7 @@ import {
 } from '@nestjs/common';
 import { APP_INTERCEPTOR } from '@nestjs/core';
 import { currentLock, fromContext, Locked, RedlockService } from 'nestjs-locked';
-import { defer, Observable, throwError, timer } from 'rxjs';
+import { defer, map, Observable, throwError, timer } from 'rxjs';
 import { mergeMap, raceWith, retry } from 'rxjs/operators';
 
 import { eventually } from '../support/eventually.js';
@@ -42,6 +44,17 @@ describe('a @Locked endpoint that an outer interceptor retries', () => {
     intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
       const tooLate = timer(20).pipe(mergeMap(() => throwError(() => new Error('too late'))));
       return next.handle().pipe(raceWith(tooLate));
+    }
+  }
+
+  @Injectable()
+  class Checking implements NestInterceptor {
+    intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+      const check = (answer: unknown): unknown => {
+        if ((failures -= 1) >= 0) throw new Error('flaky');
+        return answer;
+      };
+      return next.handle().pipe(map(check));
     }
   }
 
@@ -76,6 +89,13 @@ describe('a @Locked endpoint that an outer interceptor retries', () => {
       await firstVisit.passed;
       journal.push('the first');
       return 'unheard';
+    }
+
+    @Get('file')
+    @UseInterceptors(Checking)
+    @Locked('order:7', { wait: 5_000 })
+    async file(): Promise<StreamableFile> {
+      return new StreamableFile(Readable.from(['rows']));
     }
 
     private async flaky(): Promise<unknown> {
@@ -136,6 +156,14 @@ describe('a @Locked endpoint that an outer interceptor retries', () => {
       expect(others.isValid).toBe(true);
     },
   );
+
+  it('does not wait for a stream of the try before, which nobody will read', async () => {
+    const { url, redlock } = await start();
+    failures = 1;
+
+    expect(await get(url, '/file')).toMatchObject({ status: 200, body: 'rows' });
+    await eventually(async () => (await redlock.status()).held === 0);
+  });
 
   it('waits for a try that goes on after an inner timeout', async () => {
     const { url, redlock } = await start();
