@@ -286,6 +286,13 @@ describe('a @Locked endpoint that an inner interceptor retries', () => {
       return this.flaky();
     }
 
+    @Get('changing-in-part')
+    @UseInterceptors(Retrying)
+    @Locked((id: string) => ['common', id], { wait: 0 })
+    async changingInPart(@Query('id', { transform: () => `id:${(changes += 1)}` }) _id: string) {
+      return this.flaky();
+    }
+
     private async flaky(): Promise<string> {
       this.tries += 1;
       if (this.tries < 3) throw new Error('flaky');
@@ -317,5 +324,12 @@ describe('a @Locked endpoint that an inner interceptor retries', () => {
 
     expect(await get(url, '/changing?id=x')).toMatchObject({ status: 200, body: 'try 3' });
     expect((await redlock.status()).held).toBe(0);
+  });
+
+  it('runs no retried handler under a lock of only some of its resources', async () => {
+    const { url, endpoints } = await startEndpoints(Endpoints);
+
+    expect((await get(url, '/changing-in-part?id=x')).status).toBe(423);
+    expect(endpoints.tries).toBe(1);
   });
 });
