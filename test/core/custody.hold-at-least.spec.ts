@@ -51,6 +51,26 @@ describe('a resource that `holdAtLeast` keeps when the body has ended', () => {
 
     expect(await owners()).not.toContain(null);
   });
+
+  it('is kept by the watchdog then also where the body went without it', async () => {
+    const { environment, redlock, nodes, owners, until } = setScene();
+    const options = { ttl: 600, watchdog: false, holdAtLeast: 3_000 };
+    const body = deferred();
+    const work = redlock.using('r', options, () => body.promise);
+    await environment.advance(300);
+    for (const node of nodes) {
+      node.fail('down', 'extend');
+      node.delay({ answer: 60 });
+    }
+
+    body.resolve();
+    await until(work);
+    await environment.advance(100);
+    for (const node of nodes) node.heal();
+    await environment.advance(2_550);
+
+    expect(await owners()).not.toContain(null);
+  });
 });
 
 describe('a shutdown while `holdAtLeast` keeps a resource', () => {
