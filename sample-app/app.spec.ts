@@ -206,7 +206,7 @@ describe('a slow endpoint', () => {
     const [first, second] = await startTwo();
     const startedAt = performance.now();
     let isRunning = true;
-    const slow = first.post('/slow/import?seconds=2').finally(() => (isRunning = false));
+    const slow = first.post('/slow/import?seconds=4').finally(() => (isRunning = false));
     await first.get('/locks/status');
 
     const statuses = new Set<number>();
@@ -216,7 +216,7 @@ describe('a slow endpoint', () => {
 
     expect(isRunning).toBe(true);
     expect(statuses).toEqual(new Set([423]));
-    expect(await slow).toMatchObject({ status: 201, body: { job: 'import', heldFor: '2 s' } });
+    expect(await slow).toMatchObject({ status: 201, body: { job: 'import', heldFor: '4 s' } });
   });
 });
 
