@@ -205,51 +205,6 @@ describe('a taken resource', () => {
   });
 });
 
-describe('the delay between two attempts', () => {
-  it('is random between its bounds, where releases cannot be heard', async () => {
-    const { redlock, nodes, node, rejection } = setScene();
-    for (const each of nodes) {
-      each.occupy('r', 60_000);
-      each.isDeaf = true;
-    }
-
-    await rejection(redlock.acquire('r', ttl, { wait: 20_000, retryDelay: { min: 40, max: 80 } }));
-
-    const starts = node(0)
-      .calls.filter(({ operation }) => operation === 'acquire')
-      .map(({ at }) => at);
-    const pauses = starts.slice(1, -1).map((at, index) => at - (starts[index] ?? 0));
-    expect(Math.min(...pauses)).toBeGreaterThanOrEqual(39);
-    expect(Math.max(...pauses)).toBeLessThanOrEqual(80);
-    expect(Math.max(...pauses) - Math.min(...pauses)).toBeGreaterThan(30);
-  });
-
-  it.each(['are heard', 'cannot be heard'] as const)(
-    'grows with a crowd, where releases %s: 1,000 calls make no more than 5,000 attempts a second',
-    async (hearing) => {
-      const { redlock, nodes, node, environment } = setScene();
-      const resources = Array.from({ length: 1_000 }, (_, index) => `sku:${index}`);
-      for (const each of nodes) {
-        for (const resource of resources) each.occupy(resource, 60_000);
-        each.isDeaf = hearing === 'cannot be heard';
-      }
-
-      const options = { wait: 3_000, retryDelay: { min: 40, max: 60 } };
-      const calls = resources.map((resource) => redlock.acquire(resource, ttl, options));
-      const outcome = Promise.allSettled(calls);
-      await environment.advance(1_000);
-      const before = node(0).count('acquire');
-      await environment.advance(1_000);
-      const attempts = node(0).count('acquire') - before;
-
-      expect(attempts).toBeGreaterThan(3_000);
-      expect(attempts).toBeLessThan(5_000);
-      await environment.advance(2_000);
-      expect((await outcome).map(({ status }) => status)).not.toContain('fulfilled');
-    },
-  );
-});
-
 describe("the keys of a client's own earlier attempt", () => {
   it.each([
     ['after', [0, 1, 2]],
@@ -269,29 +224,6 @@ describe("the keys of a client's own earlier attempt", () => {
       expect(observer.acquired).toHaveBeenCalledWith(lock, expect.any(Number), 2);
     },
   );
-});
-
-describe('a vote that cannot be won for a while', () => {
-  it.each([1, 3])('is polled for by %i processes, which do not wake each other', async (count) => {
-    const { environment, nodes, node, otherProcess, until } = setScene();
-    for (const each of nodes) each.delay({ request: 1, answer: 1 });
-    // An owner died with the keys of a minority, and another node has restarted.
-    node(1).occupy('r', 3_000);
-    node(2).fail('quarantined');
-    const calls = Array.from({ length: count }, async () => {
-      const lock = await otherProcess().acquire('r', 10_000, { wait: 20_000 });
-      await lock.release();
-    });
-    await environment.advance(500);
-    const before = node(0).count('acquire');
-
-    await environment.advance(1_000);
-
-    // One every 40 to 60 ms.
-    expect((node(0).count('acquire') - before) / count).toBeLessThan(30);
-    node(2).heal();
-    await until(Promise.all(calls));
-  });
 });
 
 describe('a lock whose answers came after its ttl', () => {

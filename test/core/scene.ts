@@ -112,6 +112,11 @@ export function lossThrownBy(call: () => unknown): LockLostError {
   throw new Error('Nothing was thrown');
 }
 
+/** How often all nodes were asked for something. */
+export function asked({ nodes }: Pick<Scene, 'nodes'>, operation: 'acquire' | 'release'): number {
+  return nodes.reduce((sum, node) => sum + node.count(operation), 0);
+}
+
 /** The ttls that extensions asked the node for, in their order. */
 export function extendedTtls({ calls }: TestNode): (Milliseconds | undefined)[] {
   const extensions = calls.filter(({ operation }) => operation === 'extend');

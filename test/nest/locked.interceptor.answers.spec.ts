@@ -1,0 +1,61 @@
+// When the answer of a @Locked endpoint is sent.
+
+import { describe, expect, it } from '@jest/globals';
+import { Controller, Get, NotFoundException, type NestInterceptor } from '@nestjs/common';
+import { APP_INTERCEPTOR } from '@nestjs/core';
+import { Locked } from 'nestjs-locked';
+import { finalize } from 'rxjs/operators';
+import { SimulatedEnvironment } from '../support/simulated-environment.js';
+import { startServer } from './support/applications.js';
+import { faultyNodes } from './support/faulty-nodes.js';
+import { turn } from './support/events.js';
+import { get } from './support/requests.js';
+
+describe('the answer of a @Locked endpoint', () => {
+  it.each(['literal', 'arguments', 'failing'])(
+    'waits for the release of its lock: %s',
+    async (kind) => {
+      const nodes = faultyNodes();
+      const hang = (): void => {
+        for (const node of nodes) node.hang();
+      };
+      @Controller()
+      class Hanging {
+        @Get('literal')
+        @Locked('hanging')
+        async literal(): Promise<void> {
+          hang();
+        }
+
+        @Get('arguments')
+        @Locked(() => 'hanging')
+        async arguments(): Promise<void> {
+          hang();
+        }
+
+        @Get('failing')
+        @Locked('hanging')
+        async failing(): Promise<void> {
+          hang();
+          throw new NotFoundException('nothing here');
+        }
+      }
+      let isAnswered = false;
+      const outer: NestInterceptor = {
+        intercept: (_context, next) => next.handle().pipe(finalize(() => (isAnswered = true))),
+      };
+      const providers = [{ provide: APP_INTERCEPTOR, useValue: outer }];
+      // Time stands still, so that nobody gives the nodes up.
+      const options = { environment: new SimulatedEnvironment() };
+      const { url } = await startServer({ controllers: [Hanging], providers }, options, nodes);
+
+      const answer = get(url, `/${kind}`);
+      while (nodes.some((node) => node.count('release') === 0)) await turn();
+      await turn();
+      expect(isAnswered).toBe(false);
+      for (const node of nodes) node.heal();
+
+      expect((await answer).status).toBe(kind === 'failing' ? 404 : 200);
+    },
+  );
+});

@@ -1,0 +1,123 @@
+/* eslint-disable @typescript-eslint/no-unused-vars -- parameters are there for their types */
+// A handler that an interceptor runs again inside the lock.
+import { getEventListeners } from 'node:events';
+
+import { describe, expect, it } from '@jest/globals';
+import {
+  Controller,
+  Get,
+  Injectable,
+  Query,
+  UseInterceptors,
+  type CallHandler,
+  type ExecutionContext,
+  type NestInterceptor,
+} from '@nestjs/common';
+import { currentLock, Locked } from 'nestjs-locked';
+import { defer, Observable } from 'rxjs';
+import { retry } from 'rxjs/operators';
+import { startEndpoints } from './support/endpoints.js';
+import { get } from './support/requests.js';
+
+describe('a @Locked endpoint that an inner interceptor retries', () => {
+  const listeners: number[] = [];
+  let changes = 0;
+
+  @Injectable()
+  class Retrying implements NestInterceptor {
+    intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+      return next.handle().pipe(retry(2));
+    }
+  }
+
+  @Controller()
+  class Endpoints {
+    tries = 0;
+
+    @Get('retried/literal')
+    @UseInterceptors(Retrying)
+    @Locked('endpoint')
+    async retriedLiteral(): Promise<string> {
+      return this.flaky();
+    }
+
+    @Get('retried/arguments')
+    @UseInterceptors(Retrying)
+    @Locked(() => 'endpoint')
+    async retriedArguments(): Promise<string> {
+      return this.flaky();
+    }
+
+    @Get('retried/observable')
+    @UseInterceptors(Retrying)
+    @Locked('endpoint')
+    retriedObservable(): Observable<string> {
+      return defer(() => this.flaky());
+    }
+
+    @Get('retried/listening')
+    @UseInterceptors(Retrying)
+    @Locked('endpoint')
+    retriedListening(): Observable<string> {
+      const { signal } = currentLock() ?? {};
+      return defer(() => {
+        if (signal) listeners.push(getEventListeners(signal, 'abort').length);
+        return this.flaky();
+      });
+    }
+
+    @Get('changing')
+    @UseInterceptors(Retrying)
+    @Locked((id: string) => id)
+    async changing(@Query('id', { transform: () => `id:${(changes += 1)}` }) id: string) {
+      expect(currentLock()?.resources).toEqual([id]);
+      return this.flaky();
+    }
+
+    @Get('changing-in-part')
+    @UseInterceptors(Retrying)
+    @Locked((id: string) => ['common', id], { wait: 0 })
+    async changingInPart(@Query('id', { transform: () => `id:${(changes += 1)}` }) _id: string) {
+      return this.flaky();
+    }
+
+    private async flaky(): Promise<string> {
+      this.tries += 1;
+      if (this.tries < 3) throw new Error('flaky');
+      return `try ${this.tries}`;
+    }
+  }
+
+  it.each(['literal', 'arguments', 'observable'])(
+    'lets an inner interceptor retry the handler under the same lock: %s',
+    async (kind) => {
+      const { url, isFree } = await startEndpoints(Endpoints);
+
+      expect(await get(url, `/retried/${kind}`)).toMatchObject({ status: 200, body: 'try 3' });
+      expect(await isFree()).toBe(true);
+    },
+  );
+
+  it('gathers no listeners on the lock with the tries of an Observable', async () => {
+    const { url } = await startEndpoints(Endpoints);
+
+    await get(url, '/retried/listening');
+
+    const [first] = listeners;
+    expect(listeners).toEqual([first, first, first]);
+  });
+
+  it('locks anew when a retried handler gets other arguments', async () => {
+    const { url, redlock } = await startEndpoints(Endpoints);
+
+    expect(await get(url, '/changing?id=x')).toMatchObject({ status: 200, body: 'try 3' });
+    expect((await redlock.status()).held).toBe(0);
+  });
+
+  it('runs no retried handler under a lock of only some of its resources', async () => {
+    const { url, endpoints } = await startEndpoints(Endpoints);
+
+    expect((await get(url, '/changing-in-part?id=x')).status).toBe(423);
+    expect(endpoints.tries).toBe(1);
+  });
+});
