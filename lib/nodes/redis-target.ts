@@ -97,6 +97,8 @@ const lockConnection = {
   enableReadyCheck: false,
   // A timed-out command still runs when the server resumes: the deadline is the core's.
   commandTimeout: undefined,
+  // So is when a connection is silent for too long: a process that was blocked has not listened.
+  socketTimeout: undefined,
   enableAutoPipelining: false,
   autoResubscribe: false,
   monitor: false,

@@ -132,6 +132,19 @@ describe('a server that hangs (SIGSTOP)', () => {
     expect(log.events.map(({ status }) => status.state)).toEqual(['up']);
   });
 
+  it('is judged by the node alone, whatever socketTimeout its ioredis options have', async () => {
+    const { port } = await startServer();
+    const { log, node } = await startNode({ port, socketTimeout: 100 }, IMPATIENT);
+    const acquired = acquire(node, requestFor());
+    await sent();
+
+    // ioredis would look at its timer before it reads what has arrived.
+    blockFor(200);
+
+    expect((await acquired).vote).toBe('granted');
+    expect(log.events.map(({ status }) => status.state)).toEqual(['up']);
+  });
+
   it('is found out by a process, too, that pauses again and again', async () => {
     const server = await startServer();
     const { log, node } = await startNode(server.url, IMPATIENT);
