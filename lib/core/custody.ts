@@ -1,8 +1,9 @@
 // The locks that this process holds: who is told of their end, and how a shutdown treats them.
 // PROTOCOL.md sections 6 and 7.
+import { TIMER_ERROR } from './environment.js';
 import { describeResources, RedlockClosedError } from './errors.js';
 import { Lock } from './lock.js';
-import { TTL_MIN } from './options.js';
+import { DELAY_MAX, TTL_MIN } from './options.js';
 import { TransientMap } from './transient-map.js';
 import { Watchdog } from './watchdog.js';
 import type { Care, Succession } from './care.js';
@@ -166,7 +167,8 @@ export class Custody {
     const release = (): void => {
       void charge.holding.release();
     };
-    const timer = environment.startTimer(until - environment.now(), release, false);
+    const delay = Math.min(until - environment.now() + TIMER_ERROR, DELAY_MAX);
+    const timer = environment.startTimer(delay, release, false);
     charge.isExtended = true;
     this.#retained.set(charge, { until, timer });
     charge.holding.keep(charge);

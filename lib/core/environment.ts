@@ -9,6 +9,9 @@ import type { Milliseconds } from './units.js';
 /** A started timer, to be handed back to {@link Environment.stopTimer}. */
 export type TimerHandle = unknown;
 
+/** Node cuts delays off to whole ms, and so the times between which it counts them. */
+export const TIMER_ERROR: Milliseconds = 2;
+
 /** Where the library gets time, timers and randomness from. */
 export interface Environment {
   /**
@@ -25,8 +28,9 @@ export interface Environment {
   wallClock(): Milliseconds;
 
   /**
-   * Calls back once, `delay` ms from now or later. A timer somebody waits for keeps the process
-   * alive (`holdsProcess`); one that only notifies or extends never does.
+   * Calls back once, `delay` ms from now or later, or sooner by less than {@link TIMER_ERROR}. A
+   * timer somebody waits for keeps the process alive (`holdsProcess`); one that only notifies or
+   * extends never does.
    */
   startTimer(delay: Milliseconds, callback: () => void, holdsProcess: boolean): TimerHandle;
 

@@ -1,6 +1,7 @@
 // Virtual time for tests: nothing here sleeps, and a seed repeats a run exactly.
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
+import { DELAY_MAX } from '../../lib/core/options.js';
 import type { Environment, TimerHandle } from '../../lib/core/environment.js';
 import type { Milliseconds } from '../../lib/core/units.js';
 
@@ -55,9 +56,9 @@ export class SimulatedEnvironment implements Environment {
     return this.#wallClock;
   }
 
-  /** Like Node's `setTimeout`: whole milliseconds, cut off, and at least one. */
+  /** Like Node's `setTimeout`: whole milliseconds, cut off; one for what is less, or too much. */
   startTimer(delay: Milliseconds, callback: () => void, holdsProcess: boolean): TimerHandle {
-    const wholeDelay = Math.max(1, Math.trunc(delay));
+    const wholeDelay = delay >= 1 && delay <= DELAY_MAX ? Math.trunc(delay) : 1;
     return this.#start(wholeDelay, callback, holdsProcess);
   }
 
