@@ -3,6 +3,7 @@
 // and 10.
 import { ignoreAbort, interruptOnAbort } from './abort-listener.js';
 import { Attempt, decidedBy, tieBreakerOf } from './attempt.js';
+import { TIMER_ERROR } from './environment.js';
 import { Holding } from './holding.js';
 import { nodeTimeoutOf } from './options.js';
 import { queuedError, refusalError } from './refusals.js';
@@ -260,8 +261,11 @@ export class Acquisition {
     this.waiter.throwIfInterrupted();
   }
 
+  // So little that a pause until the deadline may leave it is none: an attempt would be given up
+  // before it is answered, and be in the way of others meanwhile.
   #patience(): Milliseconds {
-    return Math.max(0, this.#deadline - this.#context.environment.now());
+    const left = this.#deadline - this.#context.environment.now();
+    return left < TIMER_ERROR ? 0 : left;
   }
 
   #randomOf({ min, max }: RetryDelay): Milliseconds {

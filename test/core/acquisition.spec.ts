@@ -187,6 +187,19 @@ describe('a taken resource', () => {
     expect(expectInstance(error, LockTakenError).retryAfter).toBe(4_000);
   });
 
+  it('is not asked for in the last moment, which a timer that was early has left', async () => {
+    const { redlock, node, nodes, rejection } = setScene();
+    for (const each of nodes) {
+      each.occupy('r', 60_000);
+      each.delay({ request: 0.3, answer: 0.3 });
+    }
+
+    await rejection(redlock.acquire('r', ttl, { wait: 30 }));
+
+    // Once, and once more when it would hear of a release; then it rests until the end.
+    expect(node(0).count('acquire')).toBe(2);
+  });
+
   it('is told as taken, not as a lack of nodes, when `wait` cuts the last attempt short', async () => {
     const { redlock, nodes, rejection } = setScene();
     for (const node of nodes) {
