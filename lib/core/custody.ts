@@ -18,11 +18,6 @@ import type { Waiter } from './waiter.js';
 /** How long a shutdown waits for bodies to end after their signals were aborted. */
 const ABORT_GRACE: Milliseconds = 1_000;
 
-interface Retention {
-  readonly until: Milliseconds;
-  readonly timer: TimerHandle;
-}
-
 /** One lock in custody. A class rather than closures: every lock that is acquired makes one. */
 class Charge implements Care {
   /** Whether the watchdog extends it. */
@@ -47,6 +42,11 @@ class Charge implements Care {
 
   get maxHold(): Milliseconds {
     return this.options.maxHold;
+  }
+
+  /** Until when its resources are kept at least, on the monotonic clock. */
+  get keptUntil(): Milliseconds {
+    return this.holding.acquiredAt + this.options.holdAtLeast;
   }
 
   onExtended(): void {
@@ -95,7 +95,7 @@ export class Custody {
   readonly context: AcquisitionContext;
   readonly #charges = new TransientMap<Lock, Charge>();
   /** Locks kept although their body has ended, and the timers of their release. */
-  readonly #retained = new Map<Charge, Retention>();
+  readonly #retained = new Map<Charge, TimerHandle>();
   #onIdle: (() => void) | null = null;
   #closing: Promise<void> | null = null;
 
@@ -143,10 +143,9 @@ export class Custody {
   async endBody(lock: Lock): Promise<void> {
     const charge = this.#charges.get(lock);
     if (charge === undefined) return;
-    const { holding, options } = charge;
-    const until = holding.acquiredAt + options.holdAtLeast;
-    if (until <= this.context.environment.now() || !holding.isHeld()) await holding.release();
-    else this.#retain(charge, until);
+    const { holding, keptUntil } = charge;
+    if (keptUntil <= this.context.environment.now() || !holding.isHeld()) await holding.release();
+    else this.#retain(charge);
   }
 
   close(): Promise<void> {
@@ -162,27 +161,26 @@ export class Custody {
   }
 
   // Released by a timer; should the process end first, by the ttl.
-  #retain(charge: Charge, until: Milliseconds): void {
+  #retain(charge: Charge): void {
     const { environment } = this.context;
     const release = (): void => {
       void charge.holding.release();
     };
-    const delay = Math.min(until - environment.now() + TIMER_ERROR, DELAY_MAX);
-    const timer = environment.startTimer(delay, release, false);
+    const delay = Math.min(charge.keptUntil - environment.now() + TIMER_ERROR, DELAY_MAX);
     charge.isExtended = true;
-    this.#retained.set(charge, { until, timer });
+    this.#retained.set(charge, environment.startTimer(delay, release, false));
     charge.holding.keep(charge);
-    void this.#outlast(charge, until);
+    void this.#outlast(charge);
     this.discharge(charge.lock);
   }
 
   // Has the nodes keep the lock until then, whatever becomes of this process. What is beyond a ttl,
   // or finds no quorum, is left to the watchdog.
-  async #outlast(charge: Charge, until: Milliseconds): Promise<void> {
+  async #outlast(charge: Charge): Promise<void> {
     const { environment, options } = this.context;
-    const { holding } = charge;
+    const { holding, keptUntil } = charge;
     // A busy process may be late with the release by as much as with an extension.
-    const duration = until - environment.now() + holding.request.ttl / 3;
+    const duration = keptUntil - environment.now() + holding.request.ttl / 3;
     const ttl = duration / (1 - options.driftFactor);
     const isKept = await this.#extendFor(holding, ttl);
     charge.isExtended = !isKept || ttl > options.ttlMax;
@@ -196,10 +194,10 @@ export class Custody {
 
   /** @internal Nothing keeps a charge any longer whose body has ended. */
   endRetention(charge: Charge): void {
-    const retention = this.#retained.get(charge);
-    if (retention === undefined) return;
+    const timer = this.#retained.get(charge);
+    if (timer === undefined) return;
     this.#retained.delete(charge);
-    this.context.environment.stopTimer(retention.timer);
+    this.context.environment.stopTimer(timer);
   }
 
   async #shutDown(): Promise<void> {
@@ -208,8 +206,8 @@ export class Custody {
     await this.#untilIdle(options.shutdownTimeout);
     for (const { holding } of this.#charges.values()) holding.lose('closed');
     await this.#untilIdle(ABORT_GRACE);
-    const retained = [...this.#retained];
-    await Promise.all(retained.map(([charge, retention]) => this.#leave(charge, retention)));
+    const retained = [...this.#retained.keys()];
+    await Promise.all(retained.map((charge) => this.#leave(charge)));
   }
 
   #untilIdle(limit: Milliseconds): Promise<void> {
@@ -230,9 +228,9 @@ export class Custody {
   }
 
   // Extends the lock for what is left of `holdAtLeast`, as far as a ttl reaches, and abandons it.
-  async #leave(charge: Charge, retention: Retention): Promise<void> {
-    const { holding } = charge;
-    const left = retention.until - this.context.environment.now();
+  async #leave(charge: Charge): Promise<void> {
+    const { holding, keptUntil } = charge;
+    const left = keptUntil - this.context.environment.now();
     if (left <= 0 || !holding.isHeld()) {
       await holding.release();
       return;
