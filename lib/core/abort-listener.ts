@@ -1,5 +1,7 @@
 // One listener per signal for all that it interrupts, such as all calls that wait until an
 // application shuts down: Node 20 takes more than ten listeners for a leak, and warns.
+// eslint-disable-next-line no-restricted-imports -- no time, no randomness
+import { addAbortListener } from 'node:events';
 
 /** What can be made to end before its time, and is told why. */
 export interface Interruptible {
@@ -10,21 +12,29 @@ const listeners = new WeakMap<AbortSignal, AbortListener>();
 
 class AbortListener {
   readonly targets = new Set<Interruptible>();
+  // Not one of `addEventListener`: another listener of the signal could keep the event from it.
+  readonly #registration: Disposable;
 
-  constructor(readonly signal: AbortSignal) {}
+  constructor(signal: AbortSignal) {
+    this.#registration = addAbortListener(signal, () => this.#interruptAll(signal.reason));
+  }
 
-  readonly onAbort = (): void => {
+  stop(): void {
+    this.#registration[Symbol.dispose]();
+  }
+
+  #interruptAll(reason: unknown): void {
     const failures: unknown[] = [];
     for (const target of this.targets) {
       try {
-        target.interrupt(this.signal.reason);
+        target.interrupt(reason);
       } catch (error) {
         failures.push(error);
       }
     }
     // As if each had its own listener: one that throws does not keep the others from being told.
     if (failures.length > 0) throw failures[0];
-  };
+  }
 }
 
 /** Interrupts `target` with the reason of `signal` when that aborts. */
@@ -33,7 +43,6 @@ export function interruptOnAbort(signal: AbortSignal, target: Interruptible): vo
   if (listener === undefined) {
     listener = new AbortListener(signal);
     listeners.set(signal, listener);
-    signal.addEventListener('abort', listener.onAbort);
   }
   listener.targets.add(target);
 }
@@ -43,5 +52,5 @@ export function ignoreAbort(signal: AbortSignal, target: Interruptible): void {
   const listener = listeners.get(signal);
   if (!listener?.targets.delete(target) || listener.targets.size > 0) return;
   listeners.delete(signal);
-  signal.removeEventListener('abort', listener.onAbort);
+  listener.stop();
 }

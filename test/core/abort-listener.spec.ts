@@ -25,6 +25,17 @@ it('tells all who end with a signal, also where one of them throws, and throws t
   for (const told of [fail, ...others]) expect(told).toHaveBeenCalledTimes(1);
 });
 
+it('tells them also where another listener of the signal stops the event', () => {
+  const controller = new AbortController();
+  controller.signal.addEventListener('abort', (event) => event.stopImmediatePropagation());
+  const target = { interrupt: jest.fn() };
+  interruptOnAbort(controller.signal, target);
+
+  controller.abort('enough');
+
+  expect(target.interrupt.mock.calls).toEqual([['enough']]);
+});
+
 it('tells nobody who has left', () => {
   const controller = new AbortController();
   const [staying, leaving] = [{ interrupt: jest.fn() }, { interrupt: jest.fn() }];
