@@ -268,7 +268,8 @@ export class WaitingRoom {
     return this.#ensemble.environment.now() - acquiredAt > HAND_OVERS_TIME;
   }
 
-  // Goes on from the queue that stopped it last time: a call heads a queue until it leaves.
+  // Goes on from the queue that stopped it last time: a call heads a queue until it leaves. If one
+  // whose caller it waits for has gone before it since, it is woken in vain, and looks again.
   #isFirst(waiter: Waiter): boolean {
     const { places } = waiter;
     while (places[waiter.headed]?.line.head === waiter) waiter.headed += 1;
