@@ -497,6 +497,17 @@ function listening(node: () => LockNode, other: () => LockNode, requestFor: Requ
     },
   );
 
+  it.each(released)('counts nobody where the process alone listens: %s', async (_, resources) => {
+    const request = requestFor({ resources });
+    const own = await listen(node(), request.world, 'r');
+    await acquire(node(), request);
+
+    const answer = await release(node(), { ...request, wakes: true });
+
+    expect(answer).toEqual({ vote: 'done', listeners: 0 });
+    own.stop();
+  });
+
   it('ends: who stops listening is neither told nor counted', async () => {
     const request = requestFor();
     const first = await listen(other(), worldOf(), 'r');
