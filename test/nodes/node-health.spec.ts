@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 
 import { NodeHealth } from '../../lib/nodes/node-health.js';
-import { lostOutcome } from '../../lib/nodes/redis-outcomes.js';
+import { lostOutcome, unsentOutcome } from '../../lib/nodes/redis-outcomes.js';
 import { NodeLog } from '../support/node-harness.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
 
@@ -39,6 +39,20 @@ describe('a node that is suspended and resumes over and over', () => {
         'Suspended: silent for 120 ms, commands unanswered: 1. Suspended 299 more times since this was last logged.',
         'Connected.',
       ]).flat(),
+    ]);
+  });
+
+  it('is told of once as long as it is silent, and when it is back', async () => {
+    for (let look = 0; look < 100; look += 1) {
+      health.suspended(120 + 30 * look, 1);
+      await environment.advance(30);
+    }
+    health.resumed();
+    await environment.settle();
+
+    expect(log.messages.slice(1)).toEqual([
+      'Suspended: silent for 120 ms, commands unanswered: 1.',
+      'Connected.',
     ]);
   });
 
@@ -122,6 +136,13 @@ describe('a node with findings', () => {
       ['third', true],
       ['Connected. Two.', true],
     ]);
+  });
+
+  it('has none any more when what was refused is gone', () => {
+    health.unavailable(unsentOutcome('It is a slave, and a node is a master.', true));
+    health.unavailable(lostOutcome('connect ECONNREFUSED'));
+
+    expect(health.status()).toMatchObject({ state: 'down', findings: [] });
   });
 
   it('keeps none for each time that a server words a refusal anew', () => {
