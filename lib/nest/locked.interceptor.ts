@@ -13,10 +13,8 @@ import { HttpAdapterHost, ModuleRef } from '@nestjs/core';
 import {
   catchError,
   defer,
-  from,
-  mergeMap,
+  map,
   Observable,
-  throwError,
   type Observer,
   type Subscriber,
   type Subscription,
@@ -33,6 +31,7 @@ import { getRedlockToken } from './redlock.tokens.js';
 import {
   resolveHttpStatus,
   toTransportError,
+  translateSteps,
   type ResolvedHttpStatus,
 } from './transport-errors.js';
 import type { RedlockService } from './redlock.service.js';
@@ -93,7 +92,15 @@ export class LockedInterceptor implements NestInterceptor {
     const definition = definitionOf(context.getHandler(), context.getClass());
     const response =
       definition === undefined ? next.handle() : this.#respondInScope(definition, context, next);
-    return response.pipe(catchError((error: unknown) => this.#fail(error, context)));
+    const translate = (error: unknown): Promise<unknown> => this.#translate(error, context);
+    const told = response.pipe(
+      catchError(async (error: unknown) => {
+        throw await translate(error);
+      }),
+    );
+    if (!opensSubscription(context)) return told;
+    // Its steps are taken when the response, which is their iterable, is over.
+    return told.pipe(map((answer) => translateSteps(answer, translate)));
   }
 
   #respondInScope(
@@ -140,12 +147,23 @@ export class LockedInterceptor implements NestInterceptor {
     scope.admit(await acquireEntry(service, definition, names, scope.signal));
   }
 
-  #fail(error: unknown, context: ExecutionContext): Observable<never> {
-    if (!(error instanceof RedlockError)) return throwError(() => error);
+  async #translate(error: unknown, context: ExecutionContext): Promise<unknown> {
+    if (!(error instanceof RedlockError)) return error;
     const httpServer = this.#adapterHost.httpAdapter as HttpAdapterHost['httpAdapter'] | undefined;
-    const answer = toTransportError(error, context, this.#httpStatus, httpServer);
-    return from(answer).pipe(mergeMap((translated) => throwError(() => translated)));
+    return toTransportError(error, context, this.#httpStatus, httpServer);
   }
+}
+
+/** Whether it is a call by which a client of GraphQL subscribes. */
+function opensSubscription(context: ExecutionContext): boolean {
+  if (context.getType<string>() !== 'graphql') return false;
+  const info = context.getArgByIndex<Info | undefined>(3);
+  return info?.operation?.operation === 'subscription';
+}
+
+/** What GraphQL tells a resolver of the call. */
+interface Info {
+  readonly operation?: { readonly operation: string };
 }
 
 /**

@@ -17,6 +17,7 @@ import {
   type RedlockErrorCode,
 } from '../core/errors.js';
 import { boundKeyOf } from './locked-definition.js';
+import { isAsyncIterable } from './result-checks.js';
 
 /** HTTP statuses of lock errors, each from 400 to 599. */
 export interface RedlockHttpStatus {
@@ -96,6 +97,35 @@ export async function toTransportError(
     default:
       return error;
   }
+}
+
+/**
+ * Makes an async iterable of one whose steps fail with what `translate` makes of their errors.
+ * Anything else comes out as it is.
+ *
+ * Not a generator, whose `return` would wait for a pending step: an idle subscription would keep
+ * its lock after its client has gone.
+ */
+export function translateSteps(
+  answer: unknown,
+  translate: (error: unknown) => Promise<unknown>,
+): unknown {
+  if (!isAsyncIterable(answer)) return answer;
+  const translated: object = new Proxy(answer[Symbol.asyncIterator](), {
+    get(steps, key) {
+      if (key === Symbol.asyncIterator) return () => translated;
+      const take: unknown = Reflect.get(steps, key, steps);
+      if (typeof take !== 'function') return take;
+      return async (...args: unknown[]): Promise<unknown> => {
+        try {
+          return (await Reflect.apply(take, steps, args)) as unknown;
+        } catch (error) {
+          throw await translate(error);
+        }
+      };
+    },
+  });
+  return translated;
 }
 
 /** Whether Nest's `@EventPattern` is on it; the metadata are those of `@nestjs/microservices`. */
