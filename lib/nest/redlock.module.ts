@@ -8,10 +8,11 @@ import {
 } from '@nestjs/common';
 import { APP_INTERCEPTOR, HttpAdapterHost, ModuleRef, ModulesContainer } from '@nestjs/core';
 
-import { checkObject } from '../core/option-checks.js';
+import { checkObject, isObject } from '../core/option-checks.js';
 import { majorityOf } from '../core/quorum.js';
 import { Redlock } from '../core/redlock.js';
 import { createNodes, type NodeInput, type NodeSet } from '../nodes/node-inputs.js';
+import { checkMethods } from './locked-definition.js';
 import { httpStatusToken, LockedInterceptor } from './locked.interceptor.js';
 import {
   createRegistration,
@@ -111,9 +112,12 @@ function describeModule(
     },
     {
       provide: service,
-      inject: [runtime],
-      useFactory: ({ redlock, isReentrant }: LockRuntime) =>
-        new RedlockService(redlock, { reentrant: isReentrant }),
+      inject: [runtime, ModulesContainer],
+      useFactory: ({ redlock, isReentrant }: LockRuntime, modules: ModulesContainer) => {
+        const made = new RedlockService(redlock, { reentrant: isReentrant });
+        checkClasses(name, made, modules);
+        return made;
+      },
     },
     ...(service === token ? [] : [{ provide: token, useExisting: service }]),
     {
@@ -211,6 +215,19 @@ function shutDownLast(name: string, modules: ModulesContainer): void {
 function registeringModules(name: string, modules: ModulesContainer) {
   const token = registrationToken(name);
   return [...modules.values()].filter(({ providers }) => providers.has(token));
+}
+
+// Injection checks the methods of an instance, but the start makes none of a request-scoped or
+// transient class, nor of what depends on one.
+function checkClasses(name: string, service: RedlockService, modules: ModulesContainer): void {
+  for (const { providers, controllers, injectables } of modules.values()) {
+    for (const wrappers of [providers, controllers, injectables]) {
+      for (const { metatype } of wrappers.values()) {
+        const prototype: unknown = metatype?.prototype;
+        if (isObject(prototype)) checkMethods(prototype, name, service);
+      }
+    }
+  }
 }
 
 // Meant for tests and development; where NODE_ENV is production, most likely a forgotten setting.

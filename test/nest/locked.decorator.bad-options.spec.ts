@@ -1,6 +1,6 @@
 // Resources and options of @Locked that are refused, when the class is defined or at the start.
 import { describe, expect, it } from '@jest/globals';
-import { Injectable } from '@nestjs/common';
+import { Controller, Inject, Injectable, Scope, UseGuards, type CanActivate } from '@nestjs/common';
 import {
   fromContext,
   getRedlockToken,
@@ -110,6 +110,44 @@ describe('@Locked', () => {
 
     expect(String(await rejection(startModule({ providers: [Nightly] })))).toMatch(message);
     expect(String(await rejection(startModule({ providers: [Derived] })))).toMatch(message);
+  });
+
+  it('refuses a ttl above ttlMax also where the start makes no instance', async () => {
+    @Injectable({ scope: Scope.REQUEST })
+    class PerRequest {
+      @Locked('a', 60_000)
+      async run(): Promise<void> {}
+    }
+    @Injectable()
+    class Needy {
+      readonly needed: unknown;
+      constructor(@Inject('per request') needed: unknown) {
+        this.needed = needed;
+      }
+
+      @Locked('a', 60_000)
+      async run(): Promise<void> {}
+    }
+    @Injectable({ scope: Scope.REQUEST })
+    class Guard extends PerRequest implements CanActivate {
+      canActivate(): boolean {
+        return true;
+      }
+    }
+    @Controller()
+    @UseGuards(Guard)
+    class Guarded {}
+    const needed = { provide: 'per request', scope: Scope.REQUEST, useFactory: () => 1 };
+
+    for (const metadata of [
+      { providers: [PerRequest] },
+      { controllers: [PerRequest] },
+      { providers: [Needy, needed] },
+      { controllers: [Guarded] },
+    ]) {
+      const error = String(await rejection(startModule(metadata)));
+      expect(error).toMatch(/ttl .*30000 \(ttlMax.*got 60000, .*(PerRequest|Needy)\.run/);
+    }
   });
 
   it('is compared with the module of its own lock domain', async () => {
