@@ -17,6 +17,7 @@ import {
   checkNames,
   checkObject,
   describeSafely,
+  hasMethods,
   isObject,
   wrongType,
 } from '../core/option-checks.js';
@@ -200,14 +201,27 @@ export function provideRegistration(
         `got ${given.length}`,
     );
   }
+  if (!Array.isArray(inject)) throw wrongType('inject', 'an array of tokens', inject);
+  if (useFactory !== undefined && typeof useFactory !== 'function') {
+    throw wrongType('useFactory', 'a function', useFactory);
+  }
   for (const token of [useClass, useExisting, ...inject]) checkIndependent(token, options.name);
   if (useFactory !== undefined) {
     const create = async (...args: unknown[]): Promise<Registration> =>
       createRegistration(await useFactory(...args), 'the result of useFactory');
     return [{ provide, inject, useFactory: create }];
   }
-  const create = async (factory: RedlockOptionsFactory): Promise<Registration> =>
-    createRegistration(await factory.createRedlockOptions(), 'the result of createRedlockOptions');
+  const create = async (factory: RedlockOptionsFactory): Promise<Registration> => {
+    if (!hasMethods(factory, ['createRedlockOptions'])) {
+      const way = useClass === undefined ? 'useExisting' : 'useClass';
+      throw new TypeError(
+        `Expected ${way} to give a RedlockOptionsFactory, with the method createRedlockOptions, ` +
+          `got ${describeSafely(factory)}`,
+      );
+    }
+    const options = await factory.createRedlockOptions();
+    return createRegistration(options, 'the result of createRedlockOptions');
+  };
   if (useClass !== undefined) {
     return [useClass, { provide, inject: [useClass], useFactory: create }];
   }

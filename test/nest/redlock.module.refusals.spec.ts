@@ -1,7 +1,7 @@
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 
 import { describe, expect, it } from '@jest/globals';
-import { Module } from '@nestjs/common';
+import { Module, type DynamicModule } from '@nestjs/common';
 import {
   getRedlockToken,
   InjectRedlock,
@@ -15,7 +15,7 @@ import { afterTest } from '../support/after-test.js';
 import { startPlain, threeNodes } from './support/applications.js';
 import { faultyNodes } from './support/faulty-nodes.js';
 import { rejection, thrown, turn } from './support/events.js';
-import { LockedSettings, OptionsOfSettings } from './support/settings.js';
+import { LockedSettings, OptionsOfSettings, Settings } from './support/settings.js';
 
 describe('RedlockModule given bad input', () => {
   it.each([
@@ -87,6 +87,19 @@ describe('RedlockModule given bad input', () => {
       /one of useFactory.*got 2/,
     ],
     [
+      'a factory that is none',
+      () => RedlockModule.forRootAsync({ useFactory: {} as never }),
+      /useFactory to be a function, got an object/,
+    ],
+    [
+      'one token alone',
+      () => {
+        const inject = OptionsOfSettings as never;
+        return RedlockModule.forRootAsync({ inject, useFactory: () => ({}) });
+      },
+      /inject to be an array of tokens, got a function/,
+    ],
+    [
       'a ttl beside the factory',
       () => RedlockModule.forRootAsync({ useFactory: () => ({}), ttl: 5_000 } as object),
       /RedlockModuleAsyncOptions, got "ttl"/,
@@ -156,6 +169,30 @@ describe('RedlockModule given bad input', () => {
     expect(error).not.toContain('secret');
   });
 
+  it.each([
+    [
+      'useExisting',
+      'an object',
+      { imports: [valueModule({ nodes: [] })], useExisting: 'options' as never },
+    ],
+    [
+      'useExisting',
+      'a string',
+      { imports: [valueModule('redis://u:secret@a')], useExisting: 'options' as never },
+    ],
+    ['useClass', 'an object', { useClass: Settings as never }],
+  ])('by a %s that gives %s, not a factory, ends the start', async (way, what, options) => {
+    const imports = [RedlockModule.forRootAsync(options)];
+
+    const error = String(await rejection(startPlain({ imports })));
+
+    expect(error).toContain(
+      `Expected ${way} to give a RedlockOptionsFactory, with the method createRedlockOptions, ` +
+        `got ${what}`,
+    );
+    expect(error).not.toContain('secret');
+  });
+
   it('beside it, a RedlockService among the providers of a module, ends the start', async () => {
     @Module({ providers: [RedlockService] })
     class OrdersModule {}
@@ -217,6 +254,11 @@ describe('RedlockModule given bad input', () => {
     expect(await rejection(redlock.acquire('a'))).toMatchObject({ code: 'NO_QUORUM' });
   });
 });
+
+function valueModule(useValue: unknown): DynamicModule {
+  const module = class {};
+  return { module, providers: [{ provide: 'options', useValue }], exports: ['options'] };
+}
 
 function twice<T>(value: T): readonly T[] {
   return [value, value];
