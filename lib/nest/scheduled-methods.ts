@@ -32,6 +32,8 @@ export function warnOfRepeatedRuns(instance: object): void {
 function isScheduled(instance: object, key: string | symbol, own: LockedDefinition): boolean {
   const method: unknown = Reflect.get(instance, key);
   if (typeof method !== 'function') return false;
-  if (definitionOf(method, instance.constructor as Type) !== own) return false;
-  return scheduleKeys.some((name) => Reflect.hasMetadata(name, method));
+  // First: an instance may be a proxy that wraps all that is a function, also its constructor. What
+  // it wraps has no metadata.
+  if (!scheduleKeys.some((name) => Reflect.hasMetadata(name, method))) return false;
+  return definitionOf(method, instance.constructor as Type) === own;
 }

@@ -60,6 +60,25 @@ describe('a @Locked method of every kind of instance', () => {
     expect(await module.get(Overriding).run()).toEqual([undefined, ['kinds']]);
   });
 
+  it('locks in a proxy that wraps all that is a function, as those of observers do', async () => {
+    @Injectable()
+    class Observed extends Transient {
+      constructor() {
+        super();
+        return new Proxy(this, {
+          get(target, key) {
+            const value: unknown = Reflect.get(target, key);
+            if (typeof value !== 'function') return value;
+            return (...args: unknown[]): unknown => Reflect.apply(value, target, args);
+          },
+        });
+      }
+    }
+    const module = await startModule({ providers: [Observed] });
+
+    expect(await module.get(Observed).run()).toEqual(['kinds']);
+  });
+
   it('refuses the super call of an override that locks the same, or joins it', async () => {
     @Injectable()
     class Refused extends Transient {
