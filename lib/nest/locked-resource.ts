@@ -69,7 +69,8 @@ export function nameResources(
   if (call.context === undefined) {
     throw new TypeError(
       `Expected ${method} to be called by Nest with LockedInterceptor on, as its resource ` +
-        `comes from the ExecutionContext (fromContext), got a call without one`,
+        `comes from the ExecutionContext (fromContext), got a call without one. Where the ` +
+        `interceptor needs a setting, docs/CONTEXTS.md of nestjs-locked says so`,
     );
   }
   const names: unknown = resource[contextResource](call.context);

@@ -270,6 +270,7 @@ describe('fromContext', () => {
 
     expect(error).toBeInstanceOf(TypeError);
     expect(String(error)).toContain('Service.run to be called by Nest with LockedInterceptor on');
+    expect(String(error)).toContain('docs/CONTEXTS.md');
     expect(runs).toBe(0);
   });
 });
