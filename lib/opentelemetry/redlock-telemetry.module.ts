@@ -10,7 +10,7 @@ import {
 import { ModuleRef, ModulesContainer } from '@nestjs/core';
 import { metrics, trace, type MeterProvider, type TracerProvider } from '@opentelemetry/api';
 
-import { checkBoolean, wrongType } from '../core/option-checks.js';
+import { checkBoolean, checkNames, checkObject, wrongType } from '../core/option-checks.js';
 import { registeredDomains } from '../nest/redlock.module-definition.js';
 import type { LockRuntime } from '../nest/redlock.module.js';
 import { runtimeToken } from '../nest/redlock.tokens.js';
@@ -55,6 +55,8 @@ export interface RedlockTelemetryOptions {
 export class RedlockTelemetryModule {
   /** @throws TypeError at once, naming option, rule and value. */
   static forRoot(options: RedlockTelemetryOptions = {}): DynamicModule {
+    checkObject('options', options);
+    checkNames('only options of RedlockTelemetryOptions', options, TELEMETRY_OPTIONS);
     const { resourceClass, resourceNames = false } = options;
     if (resourceClass !== undefined && typeof resourceClass !== 'function') {
       throw wrongType('resourceClass', 'a function', resourceClass);
@@ -72,6 +74,13 @@ export class RedlockTelemetryModule {
     return { module: RedlockTelemetryModule, providers: [telemetry] };
   }
 }
+
+const TELEMETRY_OPTIONS: Readonly<Record<keyof RedlockTelemetryOptions, true>> = {
+  meterProvider: true,
+  tracerProvider: true,
+  resourceClass: true,
+  resourceNames: true,
+};
 
 // Like the channels, the same for each copy of the package in the process.
 const telemetryToken = Symbol.for('nestjs-locked.telemetry');

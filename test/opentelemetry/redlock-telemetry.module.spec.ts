@@ -202,9 +202,11 @@ describe('RedlockTelemetryModule', () => {
 
   it.each([
     [{ resourceClass: 'order' }, 'Expected resourceClass to be a function, got "order"'],
+    [null, 'Expected options to be an object, got null'],
+    [{ resourceclass: () => 'order' }, 'RedlockTelemetryOptions, got "resourceclass"'],
     [{ resourceNames: 1 }, 'Expected resourceNames to be true or false, got 1'],
   ])('refuses %p', (options, message) => {
-    const register = () => RedlockTelemetryModule.forRoot(options as object);
+    const register = () => RedlockTelemetryModule.forRoot(options as never);
 
     expect(String(thrown(register))).toContain(message);
   });
