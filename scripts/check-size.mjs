@@ -9,11 +9,11 @@ import { root } from './command.mjs';
 
 /** In bytes, slightly above the present sizes, so that growth is a decision. */
 const LIMITS = {
-  "* from './index.js'": 41_800,
+  "* from './index.js'": 42_300,
   "{ Locked } from './index.js'": 7_700,
   "{ MemoryNode } from './index.js'": 1_600,
   "* from './terminus.js'": 2_000,
-  "* from './opentelemetry.js'": 4_200,
+  "* from './opentelemetry.js'": 4_300,
   "* from './testing.js'": 3_000,
 };
 
