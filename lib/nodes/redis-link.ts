@@ -45,8 +45,7 @@ export class RedisLink implements ConnectionListener {
   readonly #lastServer = new LastServer();
   #connection: RedisConnection | null = null;
   #isClosed = false;
-  // One at a time: until the connection is audited, for the next look at its silence, or until
-  // the next attempt to connect.
+  // One at a time: for the next look at the connection, or until the next attempt to connect.
   #timer: TimerHandle = null;
   /** How many looks there were at the server since its last answer, and when the last one was. */
   #looksInVain = 0;
@@ -54,6 +53,8 @@ export class RedisLink implements ConnectionListener {
   // The time that silence is measured by. By the clock, a pause of this process or of its machine
   // would be the server's silence. A look that is late counts as one that came on time.
   #listeningTime: Milliseconds = 0;
+  /** Since when, by that time, the connection is being made; null once it is audited. */
+  #connectingSince: Milliseconds | null = null;
 
   constructor(settings: LinkSettings) {
     this.#settings = settings;
@@ -157,14 +158,11 @@ export class RedisLink implements ConnectionListener {
   // In the async context of the start, as the watch is: a connection outlives the call whose
   // silence ended the last one, and must not keep in memory what belongs to that call.
   readonly #connect = bindToContext((): void => {
-    const { environment, stallTimeout, target } = this.#settings;
     // Silence begins with the next look, because whole intervals between looks are counted.
     const clock = (): Milliseconds => this.#listeningTime + LOOK_INTERVAL;
-    const connection = new RedisConnection(target.connect(), clock, this);
-    this.#connection = connection;
-    const onStall = (): void =>
-      connection.end(lostOutcome(`not connected and audited within ${stallTimeout} ms`));
-    this.#timer = environment.startTimer(stallTimeout, onStall, false);
+    this.#connection = new RedisConnection(this.#settings.target.connect(), clock, this);
+    this.#connectingSince = clock();
+    this.#timer = this.#startWatch();
   });
 
   #audit(
@@ -182,8 +180,7 @@ export class RedisLink implements ConnectionListener {
       connection.end(unsentOutcome(refusal, true));
       return;
     }
-    environment.stopTimer(this.#timer);
-    this.#timer = null;
+    this.#connectingSince = null;
     this.#reconnectDelay.connected();
     onUsable(connection);
     health.heard(certified.nodeTime);
@@ -227,15 +224,17 @@ export class RedisLink implements ConnectionListener {
   readonly #watch = bindToContext((): void => {
     const connection = this.#connection;
     this.#timer = null;
-    if (connection?.silentSince == null) return;
+    const since = this.#connectingSince ?? connection?.silentSince ?? null;
+    if (connection === null || since === null) return;
     const { environment, health, stallTimeout } = this.#settings;
     // A late look says more about this process, which did not listen, than about the server.
     const isLate = environment.now() - this.#lookedAt > LOOK_INTERVAL + LATENESS_MAX;
     this.#looksInVain = isLate ? 0 : this.#looksInVain + 1;
     this.#listeningTime += LOOK_INTERVAL;
-    const silence = this.#silenceOf(connection);
+    const silence = this.#listeningTime - since;
     if (silence >= stallTimeout) {
-      connection.reset(lostOutcome(`silent for ${silence} ms`));
+      if (this.#connectingSince === null) connection.reset(lostOutcome(`silent for ${silence} ms`));
+      else connection.end(lostOutcome(`not connected and audited within ${stallTimeout} ms`));
       return;
     }
     if (this.#isHung(connection)) health.suspended(silence, connection.backlog);

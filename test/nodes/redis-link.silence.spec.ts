@@ -132,6 +132,18 @@ describe('a server that hangs (SIGSTOP)', () => {
     expect(log.events.map(({ status }) => status.state)).toEqual(['up']);
   });
 
+  it('is not what a server is taken for that greets a process busy with its start', async () => {
+    const server = await startServer();
+    const { log } = startNodes([server.url], IMPATIENT);
+    await sent();
+
+    // Longer than a connection may take to be made.
+    blockFor(400);
+    await log.until(({ status: { state } }) => state !== 'connecting');
+
+    expect(log.messages).toEqual(['Connected.']);
+  });
+
   it('is judged by the node alone, whatever socketTimeout its ioredis options have', async () => {
     const { port } = await startServer();
     const { log, node } = await startNode({ port, socketTimeout: 100 }, IMPATIENT);
