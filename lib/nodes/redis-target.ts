@@ -102,6 +102,8 @@ const lockConnection = {
   enableAutoPipelining: false,
   autoResubscribe: false,
   monitor: false,
+  // Each connection would prepare them first, and end where the server does not know them.
+  himportFieldsets: undefined,
   readOnly: false,
   stringNumbers: false,
   // So that replies are alike with ioredis 5 and 6.

@@ -290,6 +290,18 @@ describe("an application's ioredis client", () => {
     expect(client.status).toBe('wait');
   });
 
+  it('may prepare imports of hashes that its server does not know: the locks need none', async () => {
+    const { port } = await startServer();
+    const himportFieldsets = [{ name: 'person', fields: ['name', 'age'] }];
+    const client = new Redis({ port, lazyConnect: true, himportFieldsets });
+    afterTest(() => client.disconnect());
+    const { nodes, whenReady } = create([client]);
+
+    await whenReady(60_000);
+
+    expect(nodes.map((node) => node.status().state)).toEqual(['up']);
+  });
+
   it('may connect anew on errors: the connection of the locks tells of them, and stays', async () => {
     const server = await startServer();
     const client = new Redis(server.url, { reconnectOnError: () => 2 });
