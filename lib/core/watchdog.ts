@@ -74,10 +74,16 @@ export class Watchdog {
   // In the async context of the start, because it looks after everybody's locks: the call that came
   // first must neither stay in memory for it, nor be named in what is told of the other locks.
   readonly #onTimer = bindToContext((): void => {
-    this.#timerSlot = Infinity;
     const current = Math.floor(this.#environment.now() / SLOT);
-    const due = [...this.#slots.keys()].filter((slot) => slot <= current).sort((a, b) => a - b);
-    for (const slot of due) {
+    const due: number[] = [];
+    this.#timerSlot = Infinity;
+    let next = Infinity;
+    for (const slot of this.#slots.keys()) {
+      if (slot <= current) due.push(slot);
+      else if (slot < next) next = slot;
+    }
+    if (next < Infinity) this.#startTimer(next);
+    for (const slot of due.sort((a, b) => a - b)) {
       // A copy: whoever is called back may watch again, or unwatch others.
       for (const watched of [...(this.#slots.get(slot) ?? [])]) {
         if (watched.watchdogSlot !== slot) continue;
@@ -85,9 +91,6 @@ export class Watchdog {
         watched.onDue();
       }
     }
-    let next = Infinity;
-    for (const slot of this.#slots.keys()) next = Math.min(next, slot);
-    if (next < this.#timerSlot) this.#startTimer(next);
   });
 
   #startTimer(slot: number): void {
