@@ -222,6 +222,7 @@ describe('an operation that fails', () => {
       { vote: 'failed' },
     ]);
     await nodes?.log.untilState('refused');
+    expect(nodes?.log.messages.join(' ')).not.toMatch(/refuses locks/);
   });
 });
 

@@ -131,7 +131,7 @@ describe('RedisNode', () => {
     expect(await client.exists('r')).toBe(0);
   });
 
-  it('does not repeat a forgotten acquisition that is released already', async () => {
+  it('drops a forgotten acquisition that is released already, without a finding', async () => {
     const { node } = await start();
     const request = requestFor();
     await client.script('FLUSH');
@@ -143,6 +143,7 @@ describe('RedisNode', () => {
       { vote: 'done', listeners: 0 },
     ]);
     expect(await client.exists('r')).toBe(0);
+    expect(node.status().findings).toEqual([]);
   });
 
   it('leaves no connection behind when it is closed', async () => {
