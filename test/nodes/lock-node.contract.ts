@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 
 import { TOKENS_PER_BLOCK } from '../../lib/core/fencing.js';
 import type { AcquireAnswer, LockNode, OwnerRequest } from '../../lib/core/lock-node.js';
+import { eventually } from '../support/eventually.js';
 import {
   acquire,
   extend,
@@ -518,6 +519,21 @@ function listening(node: () => LockNode, other: () => LockNode, requestFor: Requ
     const answer = await release(node(), { ...request, wakes: true });
 
     expect(answer).toEqual({ vote: 'done', listeners: 0 });
+    expect(first.heard).toEqual([]);
+    second.stop();
+  });
+
+  it('goes on for those who listen when others stop listening twice', async () => {
+    const request = requestFor();
+    const first = await listen(other(), worldOf(), 'r');
+    first.stop();
+    const second = await listen(other(), worldOf(), 'r');
+    await acquire(node(), request);
+
+    first.stop();
+    await release(node(), { ...request, wakes: true });
+    await eventually(() => second.heard.length > 0);
+
     expect(first.heard).toEqual([]);
     second.stop();
   });

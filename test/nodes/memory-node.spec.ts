@@ -3,17 +3,8 @@ import { describe, expect, it } from '@jest/globals';
 import { systemEnvironment, type Environment } from '../../lib/core/environment.js';
 import { ExpiringMap } from '../../lib/nodes/expiring-map.js';
 import { MemoryNode } from '../../lib/nodes/memory-node.js';
-import { eventually } from '../support/eventually.js';
 import { heapGrowth } from '../support/growth.js';
-import {
-  acquire,
-  extend,
-  inspect,
-  listen,
-  release,
-  requestFor,
-  worldOf,
-} from '../support/node-harness.js';
+import { acquire, extend, inspect, release, requestFor, worldOf } from '../support/node-harness.js';
 import { describeLockNode } from './lock-node.contract.js';
 
 /** Two clocks that go only where they are told. */
@@ -142,21 +133,6 @@ describe('MemoryNode', () => {
 
     expect(answer).toMatchObject({ vote: 'stale', isAhead: false });
     expect(answer.vote === 'stale' && answer.low).toBeGreaterThan(first.token);
-  });
-
-  it('goes on telling those who listen when others stop listening twice', async () => {
-    const node = new MemoryNode();
-    const request = requestFor();
-    const first = await listen(node, request.world, 'r');
-    first.stop();
-    const second = await listen(node, request.world, 'r');
-
-    first.stop();
-    await acquire(node, request);
-    await release(node, { ...request, wakes: true });
-    await eventually(() => second.heard.length > 0);
-
-    expect(first.heard).toEqual([]);
   });
 
   it('keeps nothing of those who have stopped listening', async () => {

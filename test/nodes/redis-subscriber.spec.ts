@@ -142,6 +142,7 @@ describe('a subscriber', () => {
     expect(await callsOn(client)).toMatchObject({ subscribe: 1 });
     expect(await subscriptions()).toBe(1);
     expect(ears.map(({ heard }) => heard)).toEqual([[], [3]]);
+    expect([...ears, late].map(({ live }) => live)).toEqual([[true], [true], [true]]);
   });
 
   it('ends the subscription with the last listener', async () => {
