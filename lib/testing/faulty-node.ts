@@ -92,8 +92,10 @@ export class FaultyNode implements LockNode {
   #hanging: (() => void)[] | null = null;
   readonly #undelivered: (() => void)[] = [];
 
-  /** Makes a node without faults, over an empty {@link MemoryNode} unless told otherwise. */
+  /** Makes a node without faults, by default over a {@link MemoryNode}. @throws TypeError */
   constructor(options: FaultyNodeOptions = {}) {
+    // The compiler takes it for options, as it has a name: this node would be over another one.
+    if ('acquire' in options) throw new TypeError('Expected { node }, got the node itself');
     this.#environment = options.environment ?? systemEnvironment;
     this.#requests = new OneWay(this.#environment);
     this.#answers = new OneWay(this.#environment);

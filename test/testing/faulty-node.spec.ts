@@ -52,6 +52,12 @@ describeLockNode(
 );
 
 describe('FaultyNode', () => {
+  it('refuses a node that is given in place of the options', () => {
+    const error = thrown(() => new FaultyNode(new MemoryNode()));
+
+    expect(String(error)).toBe('TypeError: Expected { node }, got the node itself');
+  });
+
   it('lets others hold a key, and give it back', async () => {
     const node = new FaultyNode();
     const redlock = await lockOver(node);
