@@ -181,6 +181,7 @@ export class RedisLink implements ConnectionListener {
       return;
     }
     this.#connectingSince = null;
+    this.#looksInVain = 0;
     this.#reconnectDelay.connected();
     onUsable(connection);
     health.heard(certified.nodeTime);

@@ -174,7 +174,7 @@ describe('a server that hangs (SIGSTOP)', () => {
   });
 
   /** A node whose looks after its server happen when a test says so. */
-  async function startLooked(server: RedisServer, options: RedlockOptions) {
+  function createLooked(server: RedisServer, options: RedlockOptions) {
     let now = 0;
     let onLook: (() => void) | null = null;
     const environment: Environment = {
@@ -190,7 +190,7 @@ describe('a server that hangs (SIGSTOP)', () => {
         else systemEnvironment.stopTimer(timer);
       },
     };
-    const nodes = await startNode(server.url, options, environment);
+    const nodes = startNodes([server.url], options, environment);
     // Else its end would be waited for.
     afterTest(() => server.thaw());
     const look = (elapsed = 30): string => {
@@ -202,6 +202,13 @@ describe('a server that hangs (SIGSTOP)', () => {
     };
     const looks = (count: number): string[] => Array.from({ length: count }, () => look());
     return { ...nodes, look, looks };
+  }
+
+  /** The same, when it is up. */
+  async function startLooked(server: RedisServer, options: RedlockOptions) {
+    const looked = createLooked(server, options);
+    await looked.log.untilState('up');
+    return looked;
   }
 
   it('is suspended after three looks in a row that came on time', async () => {
@@ -232,6 +239,20 @@ describe('a server that hangs (SIGSTOP)', () => {
       ['up', 'up'],
       ['up', 'up', 'suspended'],
     ]);
+  });
+
+  it('is given three looks when it is connected, however long that took', async () => {
+    const server = await startServer();
+    server.freeze();
+    const { log, looks, node } = createLooked(server, PATIENT);
+    looks(5);
+    server.thaw();
+    await log.untilState('up');
+
+    server.freeze();
+    void inspectMany(node, MANY);
+
+    expect(looks(3)).toEqual(['up', 'up', 'suspended']);
   });
 
   it('is suspended and disconnected by the silence between looks', async () => {
