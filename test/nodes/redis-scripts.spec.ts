@@ -3,80 +3,22 @@ import { beforeEach, describe, expect, it } from '@jest/globals';
 
 import { once } from 'node:events';
 
-import type { AcquireAnswer, ExtendAnswer, OwnerRequest } from '../../lib/core/lock-node.js';
 import {
   readAcquired,
   readCertified,
   readExtended,
   readInspected,
   readReleased,
-  type Certified,
 } from '../../lib/nodes/redis-replies.js';
-import {
-  certifyArguments,
-  ownerArguments,
-  type ScriptArguments,
-} from '../../lib/nodes/redis-script-arguments.js';
 import { scriptsOf, type RedisScript } from '../../lib/nodes/redis-scripts.js';
-import { afterTest } from '../support/after-test.js';
 import { requestFor, worldOf } from '../support/node-harness.js';
 import { client, connect } from '../support/redis-of-spec.js';
-import { saidIn, TAG } from '../support/scripts-at.js';
-import { replidOf } from '../support/server-info.js';
-
-const CERTIFICATE = 'redlock:node';
-const quarantined = worldOf({ quarantine: true });
-const M = quarantined.quarantine;
+import { acquire, certify, extend, fenceOf, quarantined, release } from './script-calls.js';
 
 beforeEach(async () => {
   await client.config('SET', 'maxmemory', '0');
   await client.flushall();
 });
-
-function run(script: RedisScript, args: ScriptArguments, on = client): Promise<unknown> {
-  return on.call('eval', [script.text, ...args]);
-}
-
-async function acquire(request: OwnerRequest, isPersistent = false): Promise<AcquireAnswer> {
-  const script = scriptsOf(request.world, isPersistent).acquire;
-  const reply = await run(script, ownerArguments(TAG, { name: 'acquire', request }));
-  return readAcquired(saidIn(reply));
-}
-
-async function extend(request: OwnerRequest, on = client): Promise<ExtendAnswer> {
-  const script = scriptsOf(request.world, false).extend;
-  const reply = await run(script, ownerArguments(TAG, { name: 'extend', request }), on);
-  return readExtended(saidIn(reply));
-}
-
-async function release(
-  request: OwnerRequest,
-  { wakes = true, isListening = false, on = client } = {},
-): Promise<unknown> {
-  const operation = { name: 'release', request: { ...request, wakes }, isListening } as const;
-  const { release: script } = scriptsOf(request.world, false);
-  return saidIn(await run(script, ownerArguments(TAG, operation), on));
-}
-
-async function certify(isPersistent = false, on = client): Promise<Certified | null> {
-  const script = scriptsOf(quarantined, isPersistent).certify;
-  return readCertified(await run(script, certifyArguments(quarantined, 3), on));
-}
-
-/** What is on record for the lock with this key. */
-async function fenceOf(key: string, prefix = ''): Promise<string | null> {
-  const hashes = ['even', 'odd'].map((parity) => `${prefix}redlock:fences:${parity}`);
-  const fences = await Promise.all(hashes.map((hash) => client.hget(hash, key)));
-  return fences.find((fence) => fence !== null) ?? null;
-}
-
-/** Writes the certificate of a node born `age` ms ago. */
-async function bear(age: number, origin?: string): Promise<string> {
-  const birth = (Date.now() - age) * 1_000;
-  const certificate = `${origin ?? (await replidOf(client))}:${birth}`;
-  await client.set(CERTIFICATE, certificate);
-  return certificate;
-}
 
 describe('the text of a script', () => {
   it('has the numbers of its world in it, and never the key prefix, which may be anything', () => {
@@ -190,7 +132,10 @@ describe('a node without memory', () => {
 
     const answers = [await certify(), await certify()];
 
-    expect(answers).toMatchObject([{ quarantineRemaining: M }, { quarantineRemaining: M }]);
+    expect(answers).toMatchObject([
+      { quarantineRemaining: quarantined.quarantine },
+      { quarantineRemaining: quarantined.quarantine },
+    ]);
     await expect(acquire(old)).rejects.toThrow(/^OOM /);
   });
 });
@@ -232,141 +177,6 @@ describe('an extension', () => {
 
     expect(votes).not.toContain('granted, gone');
     expect(votes).toContain('granted, kept');
-  });
-});
-
-describe('quarantine (birth certificate)', () => {
-  const request = (): OwnerRequest => requestFor({ world: quarantined });
-
-  it('begins with the certificate step of a new node, before anybody asks for a lock', async () => {
-    const certified = await certify();
-
-    expect(certified).toMatchObject({ quarantineRemaining: M, isOriginKnown: true });
-    expect(await client.get(CERTIFICATE)).toBe(`${await replidOf(client)}:${certified?.nodeTime}`);
-    expect(await client.ttl(CERTIFICATE)).toBe(-1);
-  });
-
-  it('stores the lock all the same', async () => {
-    const asked = request();
-
-    const answer = await acquire(asked);
-
-    expect(answer).toEqual({ vote: 'quarantined', remaining: M });
-    expect(await client.get('r')).toBe(asked.ownerId);
-  });
-
-  it('counts down, and ends', async () => {
-    await bear(M - 5_000);
-    const during = await acquire(request());
-    await client.del('r');
-    await bear(M);
-    const after = await acquire(request());
-
-    expect(during.vote).toBe('quarantined');
-    const remaining = during.vote === 'quarantined' ? during.remaining : 0;
-    expect(remaining).toBeGreaterThan(4_000);
-    expect(remaining).toBeLessThanOrEqual(5_000);
-    expect(after.vote).toBe('granted');
-  });
-
-  it('holds for an extension that finds all its keys', async () => {
-    const asked = request();
-    await acquire(asked);
-
-    const during = await extend(asked);
-    await bear(M);
-    const after = await extend(asked);
-
-    expect([during.vote, after.vote]).toEqual(['quarantined', 'granted']);
-  });
-
-  it('does not hide that an extension found a key gone', async () => {
-    const answer = await extend(request());
-
-    expect(answer).toEqual({ vote: 'revoked' });
-    expect(await client.exists(CERTIFICATE)).toBe(1);
-  });
-
-  it('begins again after FLUSHALL', async () => {
-    await bear(M);
-    await client.flushall();
-
-    expect((await acquire(request())).vote).toBe('quarantined');
-  });
-
-  it.each([
-    ['of another history', () => Promise.resolve('a'.repeat(40))],
-    ['whose history is cut off', async () => (await replidOf(client)).slice(0, -1)],
-  ])('begins again with data %s', async (_, origin) => {
-    await bear(M, await origin());
-
-    const answer = await acquire(request());
-
-    expect(answer.vote).toBe('quarantined');
-    expect(await client.get(CERTIFICATE)).toMatch(`${await replidOf(client)}:`);
-  });
-
-  it('does not begin with another history on a node declared persistent', async () => {
-    const certificate = await bear(M, 'a'.repeat(40));
-
-    const answer = await acquire(request(), true);
-
-    expect(answer.vote).toBe('granted');
-    expect(await client.get(CERTIFICATE)).toBe(certificate);
-  });
-
-  it('begins on a persistent node that has no certificate', async () => {
-    expect((await acquire(request(), true)).vote).toBe('quarantined');
-  });
-
-  it('begins again when the clock was set back behind the birth', async () => {
-    await bear(-2_000);
-
-    expect(await certify()).toMatchObject({ quarantineRemaining: M });
-  });
-
-  it('bears a clock that is behind the birth by less than a second', async () => {
-    const certificate = await bear(-500);
-
-    const certified = await certify();
-
-    expect(certified?.quarantineRemaining).toBeGreaterThan(M);
-    expect(await client.get(CERTIFICATE)).toBe(certificate);
-  });
-
-  it('begins again when the certificate is not one', async () => {
-    await client.set(CERTIFICATE, 'nonsense');
-
-    expect((await acquire(request())).vote).toBe('quarantined');
-  });
-
-  it('begins with no certificate that a replica writes, which votes as if it refused writes', async () => {
-    await client.config('SET', 'replica-read-only', 'no');
-    await client.replicaof('127.0.0.1', 1);
-    afterTest(() => client.replicaof('NO', 'ONE'));
-
-    const answers = await Promise.allSettled([acquire(request()), extend(request())]);
-    const certified = await certify();
-
-    expect(answers.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
-    expect(answers.map((answer) => 'reason' in answer && String(answer.reason))).toEqual([
-      expect.stringContaining('READONLY It is a replica.'),
-      expect.stringContaining('READONLY It is a replica.'),
-    ]);
-    expect(certified?.quarantineRemaining).toBe(M);
-    expect(await client.exists(CERTIFICATE, 'r')).toBe(0);
-  });
-
-  it('goes by the certificate alone where INFO is denied inside scripts', async () => {
-    await client.call('ACL', ['SETUSER', 'blind', 'on', '>pw', '~*', '+@all', '-info']);
-    const blind = connect({ username: 'blind', password: 'pw', enableReadyCheck: false });
-
-    const fresh = await certify(false, blind);
-    await bear(M, 'a'.repeat(40));
-    const old = await certify(false, blind);
-
-    expect(fresh).toMatchObject({ quarantineRemaining: M, isOriginKnown: false });
-    expect(old).toMatchObject({ quarantineRemaining: 0, isOriginKnown: false });
   });
 });
 

@@ -1,0 +1,126 @@
+// Nodes named by an application's own ioredis client.
+import { describe, expect, it } from '@jest/globals';
+
+import { Redis } from 'ioredis';
+
+import { afterTest } from '../support/after-test.js';
+import { acquire, release, requestFor, worldOf } from '../support/node-harness.js';
+import { startServer } from '../support/servers-of-test.js';
+import { create, idleClient } from './created-nodes.js';
+
+describe("an application's ioredis client", () => {
+  async function startClient(keyPrefix = ''): Promise<Redis> {
+    const server = await startServer();
+    const client = new Redis(server.url, { keyPrefix });
+    afterTest(() => client.quit());
+    return client;
+  }
+
+  it.each([(client: Redis) => client, (client: Redis) => ({ client, persistent: true })])(
+    'lends its address, not its connection, and stays open',
+    async (wrap) => {
+      const client = await startClient();
+      const { close, nodes, whenReady } = create([wrap(client)]);
+      await whenReady(60_000);
+      const [node] = nodes;
+      if (node === undefined) throw new Error('No node.');
+
+      const answer = await acquire(node, requestFor());
+      const connections = String(await client.client('LIST'))
+        .trim()
+        .split('\n').length;
+      await close();
+
+      expect(answer.vote).toBe('granted');
+      expect(node.name).toBe(`redis://127.0.0.1:${client.options.port}/0`);
+      expect(connections).toBe(2);
+      expect(client.status).toBe('ready');
+      expect(await client.ping()).toBe('PONG');
+    },
+  );
+
+  it('with a prefix of its own is refused, as the locks would be elsewhere', async () => {
+    const client = await startClient('own:');
+
+    expect(() => create([client])).toThrow(TypeError);
+    expect(() => create([client])).toThrow(/name the prefix of the locks in the option keyPrefix/);
+  });
+
+  it('with the same prefix as the locks puts it before the keys once', async () => {
+    const client = await startClient('app:');
+    const { nodes, whenReady } = create([client], { keyPrefix: 'app:' });
+    await whenReady(60_000);
+    const [node] = nodes;
+    if (node === undefined) throw new Error('No node.');
+
+    await acquire(node, requestFor({ world: worldOf({ keyPrefix: 'app:', fencing: false }) }));
+
+    expect((await client.keys('*')).sort()).toEqual(['app:r', 'app:redlock:rules']);
+  });
+
+  it('whose database is no number is refused', () => {
+    const refused = (): unknown => create([idleClient({ host: 'example.test', db: NaN })]);
+
+    expect(refused).toThrow(new TypeError('Expected nodes[0].db to be a whole number, got NaN'));
+  });
+
+  it('may queue and repeat commands: the connection of the locks does neither', async () => {
+    const server = await startServer();
+    const client = new Redis(server.url, {
+      enableOfflineQueue: true,
+      autoResendUnfulfilledCommands: true,
+      commandTimeout: 1,
+      enableAutoPipelining: true,
+      stringNumbers: true,
+      readOnly: true,
+      lazyConnect: true,
+    });
+    afterTest(() => client.disconnect());
+    const { nodes, whenReady } = create([client]);
+    await whenReady(60_000);
+    const [node] = nodes;
+    if (node === undefined) throw new Error('No node.');
+    const request = requestFor();
+
+    const answers = [await acquire(node, request), await release(node, request)];
+
+    expect(answers).toEqual([
+      { vote: 'granted', nodeTime: expect.any(Number) },
+      { vote: 'done', listeners: 0 },
+    ]);
+    expect(client.status).toBe('wait');
+  });
+
+  it('may prepare imports of hashes that its server does not know: the locks need none', async () => {
+    const { port } = await startServer();
+    const himportFieldsets = [{ name: 'person', fields: ['name', 'age'] }];
+    const client = new Redis({ port, lazyConnect: true, himportFieldsets });
+    afterTest(() => client.disconnect());
+    const { nodes, whenReady } = create([client]);
+
+    await whenReady(60_000);
+
+    expect(nodes.map((node) => node.status().state)).toEqual(['up']);
+  });
+
+  it('may connect anew on errors: the connection of the locks tells of them, and stays', async () => {
+    const server = await startServer();
+    const client = new Redis(server.url, { reconnectOnError: () => 2 });
+    afterTest(() => client.disconnect());
+    const { nodes, whenReady } = create([client]);
+    await whenReady(60_000);
+    const [node] = nodes;
+    if (node === undefined) throw new Error('No node.');
+    await client.lpush('list', 'not a lock');
+
+    const answers = [
+      await acquire(node, requestFor({ resources: ['list'] })),
+      await acquire(node, requestFor({ resources: ['r'] })),
+    ];
+
+    expect(answers).toMatchObject([
+      { vote: 'failed', message: expect.stringContaining('WRONGTYPE') },
+      { vote: 'granted' },
+    ]);
+  });
+});

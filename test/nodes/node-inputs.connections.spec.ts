@@ -1,0 +1,151 @@
+// What connections a node makes from what it is named by, and how they end.
+import { describe, expect, it, jest } from '@jest/globals';
+
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { Redis, type RedisOptions } from 'ioredis';
+
+import { targetOfOptions, targetOfUrl } from '../../lib/nodes/redis-target.js';
+import { afterTest } from '../support/after-test.js';
+import { acquire, requestFor } from '../support/node-harness.js';
+import { startServer } from '../support/servers-of-test.js';
+import { create, idleClient } from './created-nodes.js';
+
+describe('a connection', () => {
+  async function lockOver(input: unknown): Promise<string> {
+    const { nodes, whenReady } = create([input]);
+    await whenReady(60_000);
+    const [node] = nodes;
+    return node === undefined ? 'none' : (await acquire(node, requestFor())).vote;
+  }
+
+  it.each([
+    ['options', (options: RedisOptions) => options],
+    ['a client', idleClient],
+  ])('by %s is kept alive while idle, with the keepAlive of ioredis 5 too', async (_, wrap) => {
+    const { port } = await startServer();
+    const setKeepAlive = jest.spyOn(Socket.prototype, 'setKeepAlive');
+    afterTest(() => setKeepAlive.mockRestore());
+
+    const vote = await lockOver(wrap({ port, host: '127.0.0.1', keepAlive: 0 }));
+
+    expect(vote).toBe('granted');
+    expect(setKeepAlive.mock.calls).toEqual([[true, 30_000]]);
+  });
+
+  it('goes by user, password and database of a URL', async () => {
+    const server = await startServer();
+    const client = new Redis(server.url);
+    afterTest(() => client.quit());
+    await client.call('ACL', ['SETUSER', 'ann', 'on', '>p@ss/word', '~*', '+@all']);
+    await client.config('SET', 'requirepass', 'needed');
+
+    const vote = await lockOver(`redis://ann:p%40ss%2Fword@127.0.0.1:${server.port}/5`);
+
+    expect(vote).toBe('granted');
+    await client.auth('needed');
+    await client.select(5);
+    expect(await client.exists('r')).toBe(1);
+  });
+
+  it('goes by the address family of a URL', async () => {
+    const { port } = await startServer();
+
+    const votes = [4, 6].map((family) => lockOver(`redis://localhost:${port}?family=${family}`));
+
+    // The server is bound to 127.0.0.1 alone.
+    expect(await Promise.all(votes)).toEqual(['granted', 'failed']);
+  });
+
+  it('goes over a Unix socket', async () => {
+    const directory = temporaryDirectory();
+    const path = join(directory, 'redis.sock');
+    await startServer('--unixsocket', path);
+
+    expect(await lockOver({ path })).toBe('granted');
+  });
+
+  async function startTlsServer(): Promise<{ port: number; ca: Buffer }> {
+    const directory = temporaryDirectory();
+    const [key, cert] = [join(directory, 'key.pem'), join(directory, 'cert.pem')];
+    const request = ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256'];
+    const subject = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost'];
+    const files = ['-nodes', '-keyout', key, '-out', cert];
+    execFileSync('openssl', [...request, ...subject, ...files], { stdio: 'ignore' });
+    const port = 32_100 + (process.pid % 400);
+    const tls = ['--tls-port', `${port}`, '--tls-cert-file', cert, '--tls-key-file', key];
+    await startServer(...tls, '--tls-ca-cert-file', cert, '--tls-auth-clients', 'no');
+    return { port, ca: readFileSync(cert) };
+  }
+
+  it('goes over TLS', async () => {
+    const { port, ca } = await startTlsServer();
+    const trusting = { host: 'localhost', port, tls: { ca } };
+
+    expect(await lockOver(trusting)).toBe('granted');
+    expect(await lockOver(`rediss://localhost:${port}`)).toBe('failed');
+  });
+
+  it('that verifies no certificate says so', async () => {
+    const { port, ca } = await startTlsServer();
+    const blind = { host: 'localhost', port, tls: { ca, rejectUnauthorized: false } };
+    const client = new Redis({ ...blind, lazyConnect: true });
+    afterTest(() => client.disconnect());
+    const inputs = [{ ...blind, tls: { ca } }, blind, client];
+
+    const findings = inputs.map(async (input) => {
+      const { nodes, whenReady } = create([input]);
+      await whenReady(60_000);
+      return nodes[0]?.status().findings;
+    });
+
+    const finding = expect.stringMatching(/^Its certificate is not verified/);
+    expect(await Promise.all(findings)).toEqual([[], [finding], [finding]]);
+  });
+
+  it('that verifies no certificate of a Sentinel is no better', () => {
+    const blind = { sentinelTLS: { rejectUnauthorized: false } };
+    const options = { sentinels: [{ host: 'a' }], name: 'main' };
+
+    const areUnverified = [{}, blind].map(
+      (added) => targetOfOptions({ ...options, ...added }, '', 'the node').isUnverified,
+    );
+
+    expect(areUnverified).toEqual([false, true]);
+  });
+
+  it('that verifies none as the process is told to verify none says so as well', () => {
+    const given = process.env.NODE_TLS_REJECT_UNAUTHORIZED;
+    afterTest(() => {
+      if (given === undefined) delete process.env.NODE_TLS_REJECT_UNAUTHORIZED;
+      else process.env.NODE_TLS_REJECT_UNAUTHORIZED = given;
+    });
+    const tls = { rejectUnauthorized: true };
+    const targets = [
+      targetOfUrl('rediss://a', '', 'the node'),
+      targetOfOptions({ host: 'a', tls: {} }, '', 'the node'),
+      targetOfOptions({ host: 'a', tls }, '', 'the node'),
+      targetOfUrl('redis://a', '', 'the node'),
+    ];
+
+    const areUnverified = ['1', '0'].map((value) => {
+      process.env.NODE_TLS_REJECT_UNAUTHORIZED = value;
+      return targets.map(({ isUnverified }) => isUnverified);
+    });
+
+    expect(areUnverified).toEqual([
+      [false, false, false, false],
+      [true, true, false, false],
+    ]);
+  });
+
+  function temporaryDirectory(): string {
+    const directory = mkdtempSync(join(tmpdir(), 'nestjs-locked-inputs-'));
+    afterTest(() => rmSync(directory, { recursive: true, force: true }));
+    return directory;
+  }
+});
