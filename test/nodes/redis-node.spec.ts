@@ -201,6 +201,16 @@ describe('RedisNode', () => {
     expect(await client.exists('r')).toBe(0);
   });
 
+  it('is closed as soon as the server has answered, long before its nodeTimeout', async () => {
+    nodes = testNodes([server.url], { ttl: 30_000, nodeTimeout: 7_500 });
+    await nodes.whenReady(5_000);
+    const startedAt = performance.now();
+
+    await nodes.close();
+
+    expect(performance.now() - startedAt).toBeLessThan(3_000);
+  });
+
   it('sends no release that is on its way already, and answers all who ask alike', async () => {
     const { node } = await start();
     const request = requestFor();

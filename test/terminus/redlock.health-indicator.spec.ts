@@ -84,6 +84,13 @@ class MissetNode extends MemoryNode {
   }
 }
 
+/** A node that has answered, and is down when its status is asked for. */
+class LostNode extends MemoryNode {
+  override status(): NodeStatus {
+    return { ...super.status(), state: 'down' };
+  }
+}
+
 describe('RedlockHealthIndicator', () => {
   it('is up without blemish while every node votes', async () => {
     const servers = await startServers(3, ['--maxmemory-policy', 'noeviction']);
@@ -176,6 +183,15 @@ describe('RedlockHealthIndicator', () => {
     expect(degraded.nodes).toMatchObject([suspended, { state: 'up' }, { state: 'up' }]);
     expect(gone).toMatchObject({ status: 'down', isDegraded: false, quorum: 2, voting: 1 });
     expect(gone.nodes).toMatchObject([suspended, down, { state: 'up' }]);
+  });
+
+  it('counts no vote of a node that was lost since it answered', async () => {
+    const indicator = await startIndicator([new MemoryNode(), new MemoryNode(), new LostNode()]);
+
+    const health = await healthOf(indicator);
+
+    expect(health).toMatchObject({ status: 'up', isDegraded: true, voting: 2 });
+    expect(health.nodes[2]).toMatchObject({ state: 'down', isVoting: false, message: '' });
   });
 
   it('says after exactly the node timeout that all nodes hang', async () => {
