@@ -123,6 +123,21 @@ describe('a server that is unfit', () => {
     expect(answer).toMatchObject({ vote: 'failed', mayHold: false });
   });
 
+  it('because it cannot say now what it is, is down: it may be anything', async () => {
+    const replies: Record<string, string> = {
+      eval: '*4\r\n:1\r\n:0\r\n:1\r\n+rules\r\n',
+      info: '-BUSY Redis is busy running a script.\r\n',
+    };
+    const nameOf = (words: string): string => words.split('\r\n')[2] ?? '';
+    const { address } = await startPretender((words) => replies[nameOf(words)] ?? '+OK\r\n');
+
+    const { log } = startNodes([address]);
+    const { status, message } = await log.until(({ status: { state } }) => state !== 'connecting');
+
+    expect(status.state).toBe('down');
+    expect(message).toMatch(/^BUSY /);
+  });
+
   it('because it is a replica is refused, and is a node again once promoted', async () => {
     const master = await startServer();
     const replica = await startServer('--replicaof', '127.0.0.1', `${master.port}`);
