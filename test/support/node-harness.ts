@@ -75,6 +75,9 @@ export function worldOf(options: RedlockOptions = {}): World {
 let ownerCount = 0;
 let lastToken: Microseconds = 0;
 
+/** Makes requests of one world, as those of one Redlock. */
+export type RequestFor = (overrides?: Partial<OwnerRequest>) => OwnerRequest;
+
 /** A request of an owner of its own for `r`, with a token of now. */
 export function requestFor(overrides: Partial<OwnerRequest> = {}): OwnerRequest {
   ownerCount += 1;
