@@ -158,12 +158,14 @@ export class LockedInterceptor implements NestInterceptor {
 function opensSubscription(context: ExecutionContext): boolean {
   if (context.getType<string>() !== 'graphql') return false;
   const info = context.getArgByIndex<Info | undefined>(3);
-  return info?.operation?.operation === 'subscription';
+  // The fields of its events are resolved in the same operation, further down the path.
+  return info?.operation?.operation === 'subscription' && info.path?.prev === undefined;
 }
 
 /** What GraphQL tells a resolver of the call. */
 interface Info {
   readonly operation?: { readonly operation: string };
+  readonly path?: { readonly prev: unknown };
 }
 
 /**

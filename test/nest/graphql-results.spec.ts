@@ -47,6 +47,16 @@ class Accounts {
     return new IterableAccount();
   }
 
+  @Subscription(() => Account)
+  async *opened(): AsyncGenerator<{ opened: Account }, void> {
+    yield { opened: new Account() };
+  }
+
+  @ResolveField(() => Account)
+  parent(): Account {
+    return new IterableAccount();
+  }
+
   @ResolveField(() => Boolean)
   isLocked(): boolean {
     return currentLock() !== undefined;
@@ -109,6 +119,7 @@ async function start() {
     driver: ApolloDriver,
     autoSchemaFile: true,
     graphiql: false,
+    fieldResolverEnhancers: ['interceptors'],
   });
   const metadata = { imports: [module], providers: [Accounts, Prices] };
   const { application } = await startServer(metadata, {}, nodes);
@@ -185,6 +196,13 @@ it('what a query of GraphQL returned stays what it is, even if it can be iterate
   const { ask } = await start();
 
   expect((await ask('{ iterable { balance } }')).data).toEqual({ iterable: { balance: 7 } });
+});
+
+it('so does a field of the event of a subscription', async () => {
+  const { open } = await start();
+  const events = await open('opened { parent { balance } }');
+
+  expect((await events.next()).value).toEqual({ data: { opened: { parent: { balance: 7 } } } });
 });
 
 it('a subscription whose next event needs a lock tells its client no names', async () => {
