@@ -89,10 +89,28 @@ describe('spans', () => {
     expect(milliseconds(hold.duration)).toBeGreaterThanOrEqual(bodyTook);
     expect(milliseconds(hold.duration)).toBeLessThanOrEqual(took);
     expect(hold.events.map(({ name }) => name)).toEqual(['extended']);
+    // In seconds, of the default ttl.
+    expect(hold.events[0]?.attributes?.['nestjs_locked.remaining']).toBeGreaterThan(8);
+    expect(hold.events[0]?.attributes?.['nestjs_locked.remaining']).toBeLessThan(10);
     expect(hold.attributes).toEqual({
       ...domain,
       'nestjs_locked.fencing_token': expect.any(Number),
     });
+  });
+
+  it('of holding are none for a call that got no lock, also not when the application ends', async () => {
+    const { module, redlock, spans } = await startTelemetry();
+    const lock = await redlock.acquire('a');
+
+    await rejection(redlock.acquire('a', 10_000, { wait: 0 }));
+    await lock.release();
+    await module.close();
+
+    expect(
+      spans()
+        .map(({ name }) => name)
+        .sort(),
+    ).toEqual(['lock acquire', 'lock acquire', 'lock hold']);
   });
 
   it('of a lost lock and of a call without quorum are errors by their code', async () => {
