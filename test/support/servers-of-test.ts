@@ -5,16 +5,23 @@ import { afterAll, beforeAll, expect } from '@jest/globals';
 import { Redis } from 'ioredis';
 
 import type { Environment } from '../../lib/core/environment.js';
+import type { LockNode } from '../../lib/core/lock-node.js';
 import type { RedlockOptions } from '../../lib/core/options.js';
 import type { NodeInput } from '../../lib/nodes/node-inputs.js';
 import { afterTest } from './after-test.js';
-import { testNodes, type TestNodes } from './node-harness.js';
+import { inspect, testNodes, worldOf, type TestNodes } from './node-harness.js';
 import { startRedisServer, type RedisServer } from './redis-servers.js';
 import { callsOn } from './server-info.js';
 import { startTcpProxy, type TcpProxy } from './tcp-proxy.js';
 
 /** A node is suspended after 100 ms of silence and dropped after 300. */
 export const IMPATIENT: RedlockOptions = { nodeTimeout: 50, stallTimeout: 300 };
+
+/** A node is suspended after four seconds of silence. */
+export const PATIENT: RedlockOptions = { nodeTimeout: 2_000 };
+
+/** So many inspections are much to owe, and half of them are little. */
+export const MANY = 1_400;
 
 /** Fails a spec file at its end where anything in it left a rejection that nobody handled. */
 export function expectNoUnhandledRejections(): void {
@@ -81,6 +88,12 @@ export async function startNode(
   const nodes = startNodes([input], options, environment);
   await nodes.log.untilState('up');
   return nodes;
+}
+
+/** Asks the node so often at once who holds `r`. */
+export function inspectMany(node: LockNode, count: number): Promise<unknown> {
+  const inspections = Array.from({ length: count }, () => inspect(node, worldOf(), 'r'));
+  return Promise.all(inspections);
 }
 
 /** How often a server has run a command. */

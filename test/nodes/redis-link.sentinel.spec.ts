@@ -1,0 +1,44 @@
+// Nodes that Sentinels name, some of which hang.
+import { describe, expect, it } from '@jest/globals';
+
+import { eventually } from '../support/eventually.js';
+import {
+  expectNoUnhandledRejections,
+  IMPATIENT,
+  startNodes,
+  startPretender,
+  startServer,
+} from '../support/servers-of-test.js';
+
+expectNoUnhandledRejections();
+
+describe('a Sentinel that hangs', () => {
+  const startHung = () => startPretender(() => null);
+
+  it('is left alone soon after the node is closed', async () => {
+    const { address, sockets } = await startHung();
+    const { close, log } = startNodes([{ sentinels: [address], name: 'main' }], IMPATIENT);
+    await log.untilState('down');
+
+    await close();
+    const open = sockets.size;
+
+    expect(open).toBeGreaterThan(0);
+    await eventually(() => sockets.size === 0, 5_000);
+  });
+
+  it('does not keep the next one from being asked', async () => {
+    const server = await startServer();
+    const hung = await startHung();
+    const works = await startPretender((words) => {
+      if (!words.includes('sentinel')) return '+OK\r\n';
+      if (words.includes('sentinels')) return '*0\r\n';
+      return `*2\r\n$9\r\n127.0.0.1\r\n$${`${server.port}`.length}\r\n${server.port}\r\n`;
+    });
+
+    const { log } = startNodes([{ sentinels: [hung.address, works.address], name: 'main' }]);
+    const { status } = await log.until(({ status: { state } }) => state !== 'connecting');
+
+    expect(status.state).toBe('up');
+  });
+});
