@@ -1,0 +1,200 @@
+// The connection of a subscriber: when it is made, given up, and made anew.
+import { describe, expect, it, jest } from '@jest/globals';
+import type { Redis } from 'ioredis';
+
+import type { RedisSubscriber } from '../../lib/nodes/redis-subscriber.js';
+import { afterTest } from '../support/after-test.js';
+import { eventually } from '../support/eventually.js';
+import { client, server } from '../support/redis-of-spec.js';
+import { startRedisServer } from '../support/redis-servers.js';
+import { startPretender, startProxy } from '../support/servers-of-test.js';
+import { CHANNEL, cutOff, Ear, ended, STALL, subscriberTo, watch } from './subscriber-scene.js';
+
+describe('a subscriber', () => {
+  it('waits for a server that is not there, without a sound', async () => {
+    const absent = await startRedisServer();
+    await absent.stop();
+    const lonely = subscriberTo(absent.url);
+    const ear = new Ear();
+
+    lonely.subscribe(CHANNEL, ear);
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    lonely.close();
+
+    expect(ear.live).toEqual([]);
+  });
+
+  it('is connected no sooner for somebody who comes to listen', async () => {
+    const absent = await startRedisServer();
+    await absent.stop();
+    const { connections, environment, watched } = watch(absent.url);
+    const subscribe = (): (() => void) => watched.subscribe(CHANNEL, new Ear());
+    const stop = subscribe();
+    await ended(connections);
+
+    stop();
+    subscribe()();
+    watched.subscribe('another', new Ear());
+    const before = connections.length;
+    await environment.advance(100);
+
+    expect([before, connections.length]).toEqual([1, 2]);
+  });
+
+  it('is connected no sooner, either, where nobody listened when it failed', async () => {
+    const absent = await startRedisServer();
+    await absent.stop();
+    const { connections, watched } = watch(absent.url);
+
+    watched.subscribe(CHANNEL, new Ear())();
+    await ended(connections);
+    watched.subscribe(CHANNEL, new Ear());
+
+    expect(connections).toHaveLength(1);
+  });
+
+  it('is connected less and less often to a server that cuts it off each time', async () => {
+    const { connections, environment, watched } = watch(server.url);
+    const ear = new Ear();
+    watched.subscribe(CHANNEL, ear);
+    const lackOf = async (age: number): Promise<number> => {
+      const { length } = connections;
+      await ear.told(2 * length - 1);
+      await environment.advance(age);
+      const end = ended(connections.slice(-1));
+      await cutOff();
+      await end;
+      const brokenAt = environment.now();
+      while (connections.length === length) await environment.advance(25);
+      return environment.now() - brokenAt;
+    };
+
+    for (let count = 0; count < 6; count += 1) await lackOf(10);
+    const lacks = [await lackOf(10), await lackOf(2_000)] as const;
+
+    expect(lacks[0]).toBeGreaterThan(1_000);
+    expect(lacks[1]).toBeLessThan(500);
+  });
+
+  it('is connected at once when the server is reached anew', async () => {
+    const { connections, environment, watched } = watch(server.url);
+    const ear = new Ear();
+    watched.subscribe(CHANNEL, ear);
+    await ear.told(1);
+    const end = ended(connections);
+    await cutOff();
+    await end;
+
+    watched.renew();
+    await ear.told(3);
+
+    expect(ear.live).toEqual([true, false, true]);
+    expect(connections).toHaveLength(2);
+    expect(environment.pendingTimers).toBe(0);
+  });
+
+  it('gives up a connection whose greeting is never answered, and makes another', async () => {
+    const { address, sockets } = await startPretender(() => null);
+    const { connections, environment, watched } = watch(`redis://127.0.0.1:${address.port}`);
+    watched.subscribe(CHANNEL, new Ear());
+    await eventually(() => sockets.size === 1);
+
+    await environment.advance(STALL - 1);
+    const before = connections.length;
+    await environment.advance(100);
+
+    expect([before, connections.length]).toEqual([1, 2]);
+  });
+
+  it('gives up a connection that died without a word when it answers no subscription', async () => {
+    const proxy = await startProxy(server);
+    const { connections, environment, watched } = watch(proxy.url);
+    const ear = new Ear();
+    const later = new Ear();
+    watched.subscribe(CHANNEL, ear);
+    await ear.told(1);
+    proxy.holdRequests();
+    watched.subscribe('redlock:wake:later', later);
+
+    await environment.advance(STALL);
+    proxy.pass();
+    await environment.advance(100);
+    await later.told(1);
+
+    expect(ear.live.slice(0, 2)).toEqual([true, false]);
+    expect(later.live).toEqual([true]);
+    expect(connections).toHaveLength(2);
+    await eventually(() => environment.pendingTimers === 0);
+  });
+
+  it('bears that the server refuses its password, without a sound', async () => {
+    const { connections, watched } = watch(server.url.replace('//', '//nobody:wrong@'));
+    const sound = jest.spyOn(console, 'error').mockReturnValue();
+    afterTest(() => sound.mockRestore());
+
+    watched.subscribe(CHANNEL, new Ear());
+    await ended(connections);
+
+    expect(sound).not.toHaveBeenCalled();
+  });
+});
+
+describe('a subscriber to whom nobody listens any more', () => {
+  async function hearsAgain(watched: RedisSubscriber): Promise<void> {
+    const ear = new Ear();
+    watched.subscribe(CHANNEL, ear);
+    await ear.told(1);
+    await client.publish(CHANNEL, '1');
+    await eventually(() => ear.heard.length === 1);
+  }
+
+  async function startLive() {
+    const { watched, ...rest } = watch(server.url);
+    const ear = new Ear();
+    const stop = watched.subscribe(CHANNEL, ear);
+    await ear.told(1);
+    return { watched, stop, ...rest };
+  }
+
+  async function cutAllOff(connections: readonly Redis[]): Promise<void> {
+    const end = ended(connections);
+    await cutOff();
+    await end;
+  }
+
+  it('stays away when it is cut off', async () => {
+    const { connections, environment, stop } = await startLive();
+    stop();
+
+    await cutAllOff(connections);
+    await environment.advance(5_000);
+
+    expect(environment.pendingTimers).toBe(0);
+    expect(connections).toHaveLength(1);
+  });
+
+  it('stays away when it was about to connect anew, until somebody does', async () => {
+    const { connections, environment, stop, watched } = await startLive();
+    await cutAllOff(connections);
+    const timers = environment.pendingTimers;
+
+    stop();
+    await environment.advance(5_000);
+
+    expect(timers).toBe(1);
+    expect(connections).toHaveLength(1);
+    await hearsAgain(watched);
+  });
+
+  it('gives up its connection when the server is reached anew, and makes none until somebody does', async () => {
+    const { connections, stop, watched } = await startLive();
+    stop();
+
+    watched.renew();
+
+    expect(connections).toHaveLength(1);
+    const clients = async (): Promise<string> => String(await client.client('LIST'));
+    await eventually(async () => !(await clients()).includes('name=nestjs-locked'));
+    await hearsAgain(watched);
+  });
+});
