@@ -9,7 +9,7 @@ import type { Milliseconds } from './units.js';
 /** A started timer, to be handed back to {@link Environment.stopTimer}. */
 export type TimerHandle = unknown;
 
-/** Node cuts delays off to whole ms, and so the times between which it counts them. */
+/** By less than this a timer is early: Node cuts off delays, and the times that it counts between. */
 export const TIMER_ERROR: Milliseconds = 2;
 
 /** Where the library gets time, timers and randomness from. */
@@ -28,9 +28,9 @@ export interface Environment {
   wallClock(): Milliseconds;
 
   /**
-   * Calls back once, `delay` ms from now or later, or sooner by less than {@link TIMER_ERROR}. A
-   * timer somebody waits for keeps the process alive (`holdsProcess`); one that only notifies or
-   * extends never does.
+   * Calls back once, `delay` ms from now or later, or sooner by less than 2 ms, as timers of Node
+   * do. A timer somebody waits for keeps the process alive (`holdsProcess`); one that only notifies
+   * or extends never does.
    */
   startTimer(delay: Milliseconds, callback: () => void, holdsProcess: boolean): TimerHandle;
 

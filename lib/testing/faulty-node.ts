@@ -56,7 +56,7 @@ export interface RecordedCall {
 
 /** Options of {@link FaultyNode}. */
 export interface FaultyNodeOptions {
-  /** The real node inside. Several may share one. @default a `MemoryNode` */
+  /** The real node inside. Several may share one. @default an empty `MemoryNode` */
   readonly node?: LockNode;
   /** Names the node in errors and logs. @default the name of the node inside */
   readonly name?: string;
@@ -92,7 +92,7 @@ export class FaultyNode implements LockNode {
   #hanging: (() => void)[] | null = null;
   readonly #undelivered: (() => void)[] = [];
 
-  /** Makes a node without faults, by default over a {@link MemoryNode}. @throws TypeError */
+  /** Makes a node without faults. @throws TypeError for a node in place of its options. */
   constructor(options: FaultyNodeOptions = {}) {
     // The compiler takes it for options, as it has a name: this node would be over another one.
     if ('acquire' in options) throw new TypeError('Expected { node }, got the node itself');
