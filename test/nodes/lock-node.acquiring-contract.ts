@@ -2,9 +2,9 @@
 import { expect, it } from '@jest/globals';
 
 import type { AcquireAnswer, LockNode } from '../../lib/core/lock-node.js';
-import { acquire, inspect, type RequestFor } from '../support/node-harness.js';
+import { acquire, inspect, type Expire, type RequestFor } from '../support/node-harness.js';
 
-export function acquiring(node: () => LockNode, requestFor: RequestFor): void {
+export function acquiring(node: () => LockNode, requestFor: RequestFor, expire: Expire): void {
   it('grants a free resource', async () => {
     const answer = await acquire(node(), requestFor());
 
@@ -111,5 +111,18 @@ export function acquiring(node: () => LockNode, requestFor: RequestFor): void {
     await last;
 
     expect(answers).toEqual(['returned', 'granted', 'done', 'found']);
+  });
+
+  it('grants no lock of the same owner that has expired, unless it is stored anew', async () => {
+    const request = requestFor();
+    await acquire(node(), request);
+    await expire(['r']);
+
+    const { vote } = await acquire(node(), request);
+
+    // With fencing, its token has been used.
+    expect(vote).toBe(request.world.fencing ? 'stale' : 'granted');
+    const ownerId = vote === 'granted' ? request.ownerId : null;
+    expect(await inspect(node(), request.world, 'r')).toMatchObject({ ownerId });
   });
 }

@@ -10,6 +10,7 @@ import {
   requestFor as requestOf,
   worldOf,
   tokenAt,
+  type Expire,
   type RequestFor,
 } from '../support/node-harness.js';
 import { acquiring } from './lock-node.acquiring-contract.js';
@@ -23,8 +24,7 @@ export interface NodeUnderTest {
   readonly other: LockNode;
   /** The node's wall clock, in ms. */
   now(): number;
-  /** The keys of these resources expire now. */
-  expire(keys: readonly string[]): Promise<void>;
+  readonly expire: Expire;
 }
 
 /** Describes what every node does, over nodes that `start` makes and `stop` ends. */
@@ -58,13 +58,10 @@ export function describeLockNode(
     ])('%s', (_, isFenced) => {
       const requestFor = requestsIn(isFenced);
 
-      describe('acquire', () => acquiring(() => node, requestFor));
-      describe('extend', () =>
-        extending(
-          () => node,
-          requestFor,
-          (keys) => world.expire(keys),
-        ));
+      const expire = (keys: readonly string[]): Promise<void> => world.expire(keys);
+
+      describe('acquire', () => acquiring(() => node, requestFor, expire));
+      describe('extend', () => extending(() => node, requestFor, expire));
       describe('release', () => releasing(() => node, requestFor));
       describe('listen', () =>
         listening(
@@ -72,7 +69,7 @@ export function describeLockNode(
           () => world.other,
           requestFor,
         ));
-      describe('inspect and status', () => looking(() => node, requestFor));
+      describe('inspect and status', () => looking(() => node, requestFor, expire));
     });
     describe('fencing', () =>
       fencing(
@@ -88,11 +85,7 @@ const UNFENCED = worldOf({ fencing: false });
 
 let tokenCount = 0;
 
-function extending(
-  node: () => LockNode,
-  requestFor: RequestFor,
-  expire: (keys: readonly string[]) => Promise<void>,
-): void {
+function extending(node: () => LockNode, requestFor: RequestFor, expire: Expire): void {
   async function remaining(resource: string): Promise<number> {
     const found = await inspect(node(), worldOf(), resource);
     return found.vote === 'found' ? found.remaining : -1;
@@ -179,7 +172,7 @@ function releasing(node: () => LockNode, requestFor: RequestFor): void {
   });
 }
 
-function looking(node: () => LockNode, requestFor: RequestFor): void {
+function looking(node: () => LockNode, requestFor: RequestFor, expire: Expire): void {
   it('finds nobody at a free resource', async () => {
     const answer = await inspect(node(), worldOf(), 'r');
 
@@ -196,6 +189,15 @@ function looking(node: () => LockNode, requestFor: RequestFor): void {
     const remaining = answer.vote === 'found' ? answer.remaining : 0;
     expect(remaining).toBeGreaterThan(4_000);
     expect(remaining).toBeLessThanOrEqual(5_000);
+  });
+
+  it('finds nobody where a lock has expired', async () => {
+    await acquire(node(), requestFor());
+    await expire(['r']);
+
+    const answer = await inspect(node(), worldOf(), 'r');
+
+    expect(answer).toMatchObject({ vote: 'found', ownerId: null, remaining: 0 });
   });
 
   it('is up and knows how far its clock is from ours', () => {

@@ -118,6 +118,23 @@ export function listening(
     second.stop();
   });
 
+  it('goes on for those who listen when one of them stops', async () => {
+    const request = requestFor();
+    const world = worldOf();
+    const [leaving, staying] = [
+      await listen(other(), world, 'r'),
+      await listen(other(), world, 'r'),
+    ];
+    await acquire(node(), request);
+
+    leaving.stop();
+    await release(node(), { ...request, wakes: true });
+    await staying.woken;
+
+    expect(leaving.heard).toEqual([]);
+    staying.stop();
+  });
+
   it('goes on for those who listen when others stop listening twice', async () => {
     const request = requestFor();
     const first = await listen(other(), worldOf(), 'r');

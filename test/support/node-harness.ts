@@ -78,6 +78,9 @@ let lastToken: Microseconds = 0;
 /** Makes requests of one world, as those of one Redlock. */
 export type RequestFor = (overrides?: Partial<OwnerRequest>) => OwnerRequest;
 
+/** Has the keys of these resources expire now. */
+export type Expire = (keys: readonly string[]) => Promise<void>;
+
 /** A request of an owner of its own for `r`, with a token of now. */
 export function requestFor(overrides: Partial<OwnerRequest> = {}): OwnerRequest {
   ownerCount += 1;
