@@ -121,6 +121,18 @@ describe('FaultyNode', () => {
     await next?.release();
   });
 
+  it('delivers no release that was lost, when it is healed', async () => {
+    const node = new FaultyNode();
+    const request = requestFor();
+    await acquire(node, request);
+
+    node.fail('requestLost', 'release');
+    node.release({ ...request, wakes: false }, () => undefined);
+    node.heal();
+
+    expect(await inspect(node, worldOf(), 'r')).toMatchObject({ ownerId: request.ownerId });
+  });
+
   it('is slow by a short delay, and as one that hangs by one beyond the node timeout', async () => {
     const node = new FaultyNode();
     const redlock = await lockOver(node, { nodeTimeout: 250 });
@@ -345,6 +357,23 @@ describe('FaultyNode', () => {
 
     expect(during).toMatchObject({ state: 'up', quarantineRemaining: 1_000 });
     expect(node.status().quarantineRemaining).toBe(0);
+  });
+
+  it('withholds in quarantine what is granted and extended, but says what others hold', async () => {
+    const node = new FaultyNode();
+    const held = requestFor();
+    await acquire(node, held);
+
+    node.fail('quarantined');
+    const answers = [
+      await acquire(node, requestFor({ resources: ['q'] })),
+      await extend(node, held),
+      await acquire(node, requestFor()),
+      await extend(node, requestFor()),
+    ];
+
+    const votes = ['quarantined', 'quarantined', 'taken', 'revoked'];
+    expect(answers.map(({ vote }) => vote)).toEqual(votes);
   });
 
   it('records what it was asked, and when', async () => {
