@@ -261,11 +261,11 @@ export class Acquisition {
     this.waiter.throwIfInterrupted();
   }
 
-  // So little that a pause until the deadline may leave it is none: an attempt would be given up
-  // before it is answered, and be in the way of others meanwhile.
+  // Longer by what a timer may be early: after a pause that ends before the deadline, an attempt
+  // would follow that is given up before it is answered, and in the way of others meanwhile.
   #patience(): Milliseconds {
     const left = this.#deadline - this.#context.environment.now();
-    return left < TIMER_ERROR ? 0 : left;
+    return left > 0 ? left + TIMER_ERROR : 0;
   }
 
   #randomOf({ min, max }: RetryDelay): Milliseconds {

@@ -66,7 +66,7 @@ describe('too few nodes', () => {
 
     for (const error of errors) expect(error).toBeInstanceOf(NoQuorumError);
     expect(expectInstance(errors[10], NoQuorumError).message).toMatch(
-      /^Could not lock "r" within 300 ms, behind other calls of this process: fewer than 2 of 3 /,
+      /^Could not lock "r" within 30[0-2] ms, behind other calls of this process: fewer than 2 of 3 /,
     );
     expect(errors[10]).toHaveProperty('votes', expectInstance(errors[0], NoQuorumError).votes);
   });
@@ -132,7 +132,7 @@ describe('too few nodes', () => {
     await rejection(redlock.acquire('r', ttl, { wait: 3_000 }));
 
     expect(node(0).count('acquire')).toBeGreaterThanOrEqual(5);
-    expect(environment.now() - startedAt).toBeLessThanOrEqual(3_001);
+    expect(environment.now() - startedAt).toBeLessThanOrEqual(3_003);
   });
 
   it('because of quarantine are told as that', async () => {
@@ -176,7 +176,7 @@ describe('one hung node of three', () => {
     await rejection(redlock.acquire('r', ttl, { wait: 1_000 }));
 
     expect(lockedAt).toBe(startedAt);
-    expect(environment.now() - lockedAt).toBeLessThanOrEqual(1_001);
+    expect(environment.now() - lockedAt).toBeLessThanOrEqual(1_003);
     expect(lock.isValid).toBe(true);
   });
 

@@ -117,7 +117,7 @@ describe('a taken resource', () => {
 
     const waited = environment.now() - startedAt;
     expect(waited).toBeGreaterThan(1_990);
-    expect(waited).toBeLessThanOrEqual(2_001);
+    expect(waited).toBeLessThanOrEqual(2_003);
     const [resources, reported, reportedWait, attempts] = observer.refused.mock.calls[0] ?? [];
     expect(resources).toEqual(['r']);
     expect(reported).toBe(error);
