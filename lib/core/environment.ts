@@ -9,7 +9,7 @@ import type { Milliseconds } from './units.js';
 /** A started timer, to be handed back to {@link Environment.stopTimer}. */
 export type TimerHandle = unknown;
 
-/** By less than this a timer is early: Node cuts off delays, and the times that it counts between. */
+/** A timer is early by less than this: Node cuts delays, and its clock, to whole ms. */
 export const TIMER_ERROR: Milliseconds = 2;
 
 /** Where the library gets time, timers and randomness from. */
