@@ -1,5 +1,6 @@
 // When an acquisition asks the nodes again.
 import { describe, expect, it } from '@jest/globals';
+
 import { setScene } from './scene.js';
 
 const ttl = 10_000;

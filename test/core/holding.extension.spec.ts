@@ -1,4 +1,5 @@
 import { describe, expect, it, jest } from '@jest/globals';
+
 import { ExtensionRound } from '../../lib/core/extension-round.js';
 import { deferred, reasonOf, setScene } from './scene.js';
 

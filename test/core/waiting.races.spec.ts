@@ -1,5 +1,6 @@
 // How long a process waits before it races others for a released lock.
 import { describe, expect, it } from '@jest/globals';
+
 import { setUp } from './waiting-scene.js';
 
 describe('the delay before a race', () => {

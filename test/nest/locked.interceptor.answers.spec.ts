@@ -5,6 +5,7 @@ import { Controller, Get, NotFoundException, type NestInterceptor } from '@nestj
 import { APP_INTERCEPTOR } from '@nestjs/core';
 import { Locked } from 'nestjs-locked';
 import { finalize } from 'rxjs/operators';
+
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
 import { startServer } from './support/applications.js';
 import { faultyNodes } from './support/faulty-nodes.js';

@@ -16,6 +16,7 @@ import {
 import { currentLock, Locked } from 'nestjs-locked';
 import { defer, Observable } from 'rxjs';
 import { retry } from 'rxjs/operators';
+
 import { startEndpoints } from './support/endpoints.js';
 import { get } from './support/requests.js';
 

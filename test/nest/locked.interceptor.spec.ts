@@ -18,6 +18,7 @@ import {
 import { currentLock, fromContext, Locked, RedlockModule, RedlockService } from 'nestjs-locked';
 import { from, map, Observable, of } from 'rxjs';
 import { mergeMap } from 'rxjs/operators';
+
 import { startServer } from './support/applications.js';
 import { queryOf, rejection } from './support/events.js';
 import { startEndpoints } from './support/endpoints.js';

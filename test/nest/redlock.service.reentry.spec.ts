@@ -10,17 +10,12 @@ import {
   LockTakenError,
   RedlockService,
   type Lock,
-  type RedlockModuleOptions,
 } from 'nestjs-locked';
 
 import { untilCollected } from '../support/collect-garbage.js';
-import { startModule } from './support/applications.js';
+import { startModule, startService } from './support/applications.js';
 import { faultyNodes, loseLock } from './support/faulty-nodes.js';
 import { Gate, rejection } from './support/events.js';
-
-async function startService(options: RedlockModuleOptions = {}): Promise<RedlockService> {
-  return (await startModule({}, options)).get(RedlockService);
-}
 
 describe('a nested acquisition of what nobody holds', () => {
   type Acquire = (redlock: RedlockService) => Promise<Lock | null>;

@@ -1,17 +1,8 @@
 import { describe, expect, it, jest } from '@jest/globals';
-import {
-  currentLock,
-  LockReentryError,
-  RedlockService,
-  type Lock,
-  type RedlockModuleOptions,
-} from 'nestjs-locked';
-import { startModule } from './support/applications.js';
-import { queryOf, rejection } from './support/events.js';
+import { currentLock, LockReentryError, type RedlockService, type Lock } from 'nestjs-locked';
 
-async function startService(options: RedlockModuleOptions = {}): Promise<RedlockService> {
-  return (await startModule({}, options)).get(RedlockService);
-}
+import { startService } from './support/applications.js';
+import { queryOf, rejection } from './support/events.js';
 
 describe('RedlockService', () => {
   it('acquires, excludes and releases', async () => {

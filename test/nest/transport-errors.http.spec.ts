@@ -25,8 +25,8 @@ import {
 } from 'nestjs-locked';
 import { concat, of, throwError, type Observable } from 'rxjs';
 
+import { AccountEndpoints, Deep } from './support/account-endpoints.js';
 import { Log, startPlainServer, startServer, threeNodes } from './support/applications.js';
-import { Deep } from './support/deep.js';
 import { faultyNodes } from './support/faulty-nodes.js';
 import { getJson } from './support/requests.js';
 
@@ -43,23 +43,7 @@ const failures: Record<string, Error> = {
 };
 
 @Controller()
-class Endpoints {
-  readonly deep: Deep;
-  constructor(deep: Deep) {
-    this.deep = deep;
-  }
-
-  @Get('locked')
-  @Locked('account:42', { wait: 0 })
-  async locked(): Promise<string> {
-    return 'done';
-  }
-
-  @Get('deep')
-  async deeper(): Promise<string> {
-    return this.deep.run();
-  }
-
+class FailingEndpoints {
   @Get('failing/:how')
   async failing(@Param('how') how: string): Promise<void> {
     throw failures[how] ?? new Error(how);
@@ -80,9 +64,11 @@ class Endpoints {
   }
 }
 
+const metadata = { controllers: [AccountEndpoints, FailingEndpoints], providers: [Deep] };
+
 describe('over HTTP', () => {
   it.each(['/locked', '/deep'])('a taken lock is 423 with Retry-After: %s', async (path) => {
-    const { url, application } = await startServer({ controllers: [Endpoints], providers: [Deep] });
+    const { url, application } = await startServer(metadata);
     const redlock = application.get(RedlockService);
 
     const answer = await redlock.using('account:42', { ttl: 5_000 }, () => getJson(url, path));
@@ -119,11 +105,7 @@ describe('over HTTP', () => {
 
   it('nodes that are down are 503 with Retry-After', async () => {
     const nodes = faultyNodes();
-    const { url } = await startServer(
-      { controllers: [Endpoints], providers: [Deep] },
-      { wait: 0 },
-      nodes,
-    );
+    const { url } = await startServer(metadata, { wait: 0 }, nodes);
     for (const node of nodes) node.refuse();
 
     expect(await getJson(url, '/locked')).toMatchObject({
@@ -140,7 +122,7 @@ describe('over HTTP', () => {
     ['closed', 503, '1', 'REDLOCK_CLOSED'],
     ['lost', 500, null, 'LOCK_LOST'],
   ])('%s is %i, and tells nothing of resources and nodes', async (how, status, after, error) => {
-    const { url } = await startServer({ controllers: [Endpoints], providers: [Deep] });
+    const { url } = await startServer(metadata);
 
     const { body, ...answer } = await getJson(url, `/failing/${how}`);
 
@@ -151,12 +133,7 @@ describe('over HTTP', () => {
 
   it('a nested acquisition is a 500 that Nest logs, as any other bug', async () => {
     const log = new Log();
-    const { url } = await startServer(
-      { controllers: [Endpoints], providers: [Deep] },
-      {},
-      threeNodes(),
-      log,
-    );
+    const { url } = await startServer(metadata, {}, threeNodes(), log);
 
     expect(await getJson(url, '/nested')).toMatchObject({
       status: 500,
@@ -166,7 +143,7 @@ describe('over HTTP', () => {
   });
 
   it('an error after the response has begun sets no header any more', async () => {
-    const { url } = await startServer({ controllers: [Endpoints], providers: [Deep] });
+    const { url } = await startServer(metadata);
 
     const events = await (await fetch(`${url}/events`)).text();
 
@@ -177,10 +154,7 @@ describe('over HTTP', () => {
 
   it('statuses are as the module says', async () => {
     const httpStatus = { taken: 409, unavailable: 502, lost: 599 };
-    const { url, application } = await startServer(
-      { controllers: [Endpoints], providers: [Deep] },
-      { httpStatus },
-    );
+    const { url, application } = await startServer(metadata, { httpStatus });
     const redlock = application.get(RedlockService);
 
     const taken = await redlock.using('account:42', () => getJson(url, '/locked'));
@@ -192,10 +166,7 @@ describe('over HTTP', () => {
 
   it('a status that is undefined is the default', async () => {
     const httpStatus = { unavailable: undefined as never, lost: 599 };
-    const { url } = await startServer(
-      { controllers: [Endpoints], providers: [Deep] },
-      { httpStatus },
-    );
+    const { url } = await startServer(metadata, { httpStatus });
 
     expect(await getJson(url, '/failing/expired')).toMatchObject({ status: 503 });
     expect(await getJson(url, '/failing/lost')).toMatchObject({ status: 599 });
@@ -218,8 +189,8 @@ describe('over HTTP', () => {
       }
     }
     const { url } = await startServer({
-      controllers: [Endpoints],
-      providers: [Deep, { provide: APP_FILTER, useClass: Filter }],
+      controllers: [FailingEndpoints],
+      providers: [{ provide: APP_FILTER, useClass: Filter }],
     });
     const own = (failures.own = new Error('own'));
 
@@ -231,10 +202,7 @@ describe('over HTTP', () => {
   });
 
   it('with the interceptor off lock errors are as any other', async () => {
-    const { url } = await startServer(
-      { controllers: [Endpoints], providers: [Deep] },
-      { interceptor: false },
-    );
+    const { url } = await startServer(metadata, { interceptor: false });
 
     expect((await getJson(url, '/failing/expired')).status).toBe(500);
   });

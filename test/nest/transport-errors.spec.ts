@@ -1,41 +1,22 @@
 /* eslint-disable @typescript-eslint/no-unused-vars -- parameters are there for their types */
 // A busy lock is no server error: each transport gets its own kind.
 import { describe, expect, it } from '@jest/globals';
-import { Catch, Controller, type ArgumentsHost } from '@nestjs/common';
+import { Catch, type ArgumentsHost } from '@nestjs/common';
 import { APP_FILTER } from '@nestjs/core';
-import { BaseRpcExceptionFilter, MessagePattern } from '@nestjs/microservices';
+import { BaseRpcExceptionFilter } from '@nestjs/microservices';
 import { Test } from '@nestjs/testing';
 import { MessageBody, SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
 import { Locked, RedlockModule, RedlockService } from 'nestjs-locked';
 import { lastValueFrom } from 'rxjs';
 
 import { afterTest } from '../support/after-test.js';
+import { AccountEndpoints, Deep } from './support/account-endpoints.js';
 import { Log, threeNodes } from './support/applications.js';
-import { Deep } from './support/deep.js';
 import { rejection } from './support/events.js';
 import { startGateways } from './support/gateway-service.js';
 import { startTcpService } from './support/tcp-service.js';
 
 describe('over a microservice', () => {
-  @Controller()
-  class Handlers {
-    readonly deep: Deep;
-    constructor(deep: Deep) {
-      this.deep = deep;
-    }
-
-    @MessagePattern('locked')
-    @Locked('account:42', { wait: 0 })
-    async locked(): Promise<string> {
-      return 'done';
-    }
-
-    @MessagePattern('deep')
-    async deeper(): Promise<string> {
-      return this.deep.run();
-    }
-  }
-
   const caught: unknown[] = [];
   @Catch()
   class Filter extends BaseRpcExceptionFilter {
@@ -48,7 +29,7 @@ describe('over a microservice', () => {
   async function ask(pattern: string): Promise<unknown> {
     const module = await Test.createTestingModule({
       imports: [RedlockModule.forRoot(threeNodes())],
-      controllers: [Handlers],
+      controllers: [AccountEndpoints],
       providers: [Deep, { provide: APP_FILTER, useClass: Filter }],
     })
       .setLogger(new Log())

@@ -5,8 +5,8 @@ import { Controller, Get, Injectable, UseGuards, type CanActivate } from '@nestj
 import { Field, GraphQLModule, ObjectType, Query, ResolveField, Resolver } from '@nestjs/graphql';
 import { Locked, RedlockService } from 'nestjs-locked';
 
+import { Deep } from './support/account-endpoints.js';
 import { startServer } from './support/applications.js';
-import { Deep } from './support/deep.js';
 import { getJson } from './support/requests.js';
 
 describe('where Nest runs no interceptor', () => {

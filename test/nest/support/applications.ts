@@ -4,6 +4,7 @@ import { Test, type TestingModule } from '@nestjs/testing';
 import {
   MemoryNode,
   RedlockModule,
+  RedlockService,
   type NodeInput,
   type RedlockModuleOptions,
 } from 'nestjs-locked';
@@ -45,6 +46,11 @@ export async function startModule(
 ): Promise<TestingModule> {
   const imports = [RedlockModule.forRoot(nodes, { ...quick, ...options })];
   return startPlain({ ...metadata, imports: [...imports, ...(metadata.imports ?? [])] });
+}
+
+/** The service of an application over memory nodes. */
+export async function startService(options: RedlockModuleOptions = {}): Promise<RedlockService> {
+  return (await startModule({}, options)).get(RedlockService);
 }
 
 /** An application context of exactly this. */
