@@ -127,14 +127,15 @@ export function attachDefinition(
 }
 
 /**
- * Checks the options of an object's `@Locked` methods against what the module of `service` allows.
+ * Checks the options of the `@Locked` methods of a class, by the prototype or an instance, against
+ * what the module of `service` allows.
  * @throws TypeError, RangeError naming option, rule, value and method.
  */
-export function checkMethods(instance: object, domain: string, service: unknown): void {
+export function checkMethods(target: object, domain: string, service: unknown): void {
   const { [moduleOptions]: allowed } = Object(service) as { [moduleOptions]?: ResolvedOptions };
   // A test double can have any shape, and each property of a mock may itself be a mock.
   if (typeof allowed !== 'object') return;
-  for (const { method, domain: theirs, options } of methodsOf(instance).values()) {
+  for (const { method, domain: theirs, options } of methodsOf(target).values()) {
     if (theirs !== domain) continue;
     inOptionsOf(method, () => resolveAcquire(allowed, 'using', options.ttl, options));
   }

@@ -1,6 +1,7 @@
 // Resources and options of @Locked that are refused, when the class is defined or at the start.
 import { describe, expect, it } from '@jest/globals';
 import { Controller, Inject, Injectable, Scope, UseGuards, type CanActivate } from '@nestjs/common';
+import { ModuleRef } from '@nestjs/core';
 import {
   fromContext,
   getRedlockToken,
@@ -148,6 +149,19 @@ describe('@Locked', () => {
       const error = String(await rejection(startModule(metadata)));
       expect(error).toMatch(/ttl .*30000 \(ttlMax.*got 60000, .*(PerRequest|Needy)\.run/);
     }
+  });
+
+  it('refuses a ttl above ttlMax in what is made after the start, before it is called', async () => {
+    @Injectable()
+    class Late {
+      @Locked('a', 60_000)
+      async run(): Promise<void> {}
+    }
+    const modules = (await startModule({})).get(ModuleRef);
+
+    const error = String(await rejection(modules.create(Late)));
+
+    expect(error).toMatch(/ttl .*30000 \(ttlMax.*got 60000, .*Late\.run/);
   });
 
   it('is compared with the module of its own lock domain', async () => {
