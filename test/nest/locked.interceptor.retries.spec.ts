@@ -1,5 +1,5 @@
 /* eslint-disable @typescript-eslint/no-unused-vars -- parameters are there for their types */
-// `@Locked` endpoints that are tried again, by interceptors or by what they have begun.
+// `@Locked` endpoints that are tried again, by outer interceptors or by what they have begun.
 
 import { Readable } from 'node:stream';
 

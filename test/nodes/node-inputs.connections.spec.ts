@@ -1,4 +1,4 @@
-// What connections a node makes from what it is named by, and how they end.
+// How a node is connected by what it is named by: user, database, address, TLS.
 import { describe, expect, it, jest } from '@jest/globals';
 
 import { execFileSync } from 'node:child_process';
