@@ -152,20 +152,21 @@ export class Lock implements AsyncDisposable {
 // Created only when `signal` is read: an AbortController costs more than the rest of a lock.
 class Abortion {
   readonly #controller = new AbortController();
-  #isAborted = false;
+  #hasBegun = false;
   /** Tells the listeners in the async context that first read the signal: that of the holder. */
   readonly abort: () => void;
 
   constructor(holding: Holding, makeReason: () => LockLostError) {
     const { signal } = this.#controller;
     this.abort = bindToContext(() => {
-      if (this.#isAborted) return;
-      this.#isAborted = true;
+      if (this.#hasBegun) return;
+      this.#hasBegun = true;
       this.#controller.abort(makeReason());
     });
+    // Until the abortion is done the answer is no: some runtimes ask before they tell anybody.
     const isAborted = (): boolean => {
       if (holding.isLost()) this.abort();
-      return this.#isAborted;
+      return Reflect.get(AbortSignal.prototype, 'aborted', signal);
     };
     // Own properties shadow the prototype's, which read a slot that only events change.
     Object.defineProperties(signal, {

@@ -63,6 +63,25 @@ describe('the signal of a lock', () => {
     expect(onAbort).not.toHaveBeenCalled();
   });
 
+  it('tells its listeners where the runtime asks whether it has aborted before it does', async () => {
+    const { environment, redlock, until } = setScene();
+    const lock = await until(redlock.acquire('r', ttl));
+    const onAbort = jest.fn();
+    lock.signal.addEventListener('abort', onAbort);
+    const { abort } = AbortController.prototype;
+    // As in Deno.
+    const asking = jest.spyOn(AbortController.prototype, 'abort');
+    asking.mockImplementation(function (this: AbortController, reason: unknown) {
+      if (!this.signal.aborted) abort.call(this, reason);
+    });
+
+    await environment.advance(ttl);
+    asking.mockRestore();
+
+    expect(onAbort).toHaveBeenCalledTimes(1);
+    expect(lock.signal.aborted).toBe(true);
+  });
+
   it('aborts whatever was combined with it', async () => {
     const { environment, redlock, until } = setScene();
     const lock = await until(redlock.acquire('r', ttl));
