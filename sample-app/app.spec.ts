@@ -218,6 +218,18 @@ describe('a slow endpoint', () => {
     expect(statuses).toEqual(new Set([423]));
     expect(await slow).toMatchObject({ status: 201, body: { job: 'import', heldFor: '4 s' } });
   });
+
+  it.each([
+    ['is longer than that of any lock', 'a'.repeat(600)],
+    ['has a space', 'a%20b'],
+  ])('answers 400 to a job whose name %s', async (_what, job) => {
+    const { post } = await startApp();
+
+    const { status, body } = await post(`/slow/${job}?seconds=1`);
+
+    expect(status).toBe(400);
+    expect(body.message).toMatch(/^Expected job to match/);
+  });
 });
 
 describe('the status of the locks', () => {

@@ -24,12 +24,15 @@ export class SlowController {
    * Works longer than its ttl of 1 s: the watchdog extends the lock while the work runs. If this
    * process died, the job would be free again 1 s later. Meanwhile others get 423.
    *
-   * `fromContext` locks before pipes run: a busy job costs no further work, but what the function
-   * reads is not validated yet.
+   * `fromContext` locks before pipes run: a busy job costs no further work, but the function has to
+   * validate what it reads.
    */
   @Post(':job')
   @Locked(
-    fromContext((context) => `slow:${context.switchToHttp().getRequest<JobRequest>().params.job}`),
+    fromContext((context) => {
+      const { params } = context.switchToHttp().getRequest<JobRequest>();
+      return `slow:${namePipe.transform(params.job, { type: 'param', data: 'job' })}`;
+    }),
     { ttl: seconds(1), wait: 0 },
   )
   async run(
