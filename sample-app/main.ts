@@ -24,5 +24,12 @@ app.enableShutdownHooks();
 await store.seed({ 'sku:apple': 100, 'account:alice': 100, 'account:bob': 100 });
 
 // Loopback unless told otherwise: nothing here asks who the caller is.
-await app.listen(process.env.PORT ?? 3000, process.env.HOST ?? '127.0.0.1');
+const { PORT: port = '3000', HOST: host = '127.0.0.1' } = process.env;
+try {
+  // As a number: Node takes any other text for the name of a local socket.
+  await app.listen(Number(port), host);
+} catch (error) {
+  logger.error(`${String(error)}: choose where to listen by PORT and HOST; PORT=0 is a free port`);
+  process.exit(1);
+}
 logger.log(`listening on http://localhost:${new URL(await app.getUrl()).port}`);

@@ -4,13 +4,16 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 
 import { buy } from './demo/buyer.js';
+import { BoundProcess } from './infrastructure/bound-process.js';
 import { startReplica, type Replica } from './demo/replica.js';
 import { type RedisServer, startRedisServers } from './infrastructure/redis-server.js';
+import { afterTest } from '../test/support/after-test.js';
 import { compile } from '../test/support/compile.js';
 
 describe('replicas over five Redis servers', () => {
   let folder: string;
   let servers: RedisServer[];
+  let main: string;
   let start: () => Promise<Replica>;
   let replica: Replica;
 
@@ -18,7 +21,7 @@ describe('replicas over five Redis servers', () => {
     folder = compile('lib', 'sample-app');
     servers = await startRedisServers(6);
     const [store = '', ...nodes] = servers.map(({ url }) => url);
-    const main = join(folder, 'sample-app/main.js');
+    main = join(folder, 'sample-app/main.js');
     start = () => startReplica({ nodes, store, isLocked: true, main });
     replica = await start();
     // Brand-new nodes grant nothing for 5 s; the answer comes when they do.
@@ -67,6 +70,19 @@ describe('replicas over five Redis servers', () => {
 
     expect((await slow).status).toBe(201);
     expect(await stateOf(replica, 'slow:export')).toBe('free');
+  });
+
+  it.each([
+    ['is taken', () => new URL(replica.url).port],
+    ['is no number', () => 'http'],
+  ])('say what to do when their port %s', async (_what, port) => {
+    const urls = servers.map(({ url }) => url).join();
+    const env = { ...process.env, PORT: port(), REDIS_NODES: urls, LOCKS: 'on' };
+
+    const late = new BoundProcess(process.execPath, [main], env);
+    afterTest(() => late.end('SIGKILL'));
+
+    await expect(late.line(/listening on/)).rejects.toThrow(/PORT=0 is a free port/);
   });
 });
 
