@@ -1,5 +1,5 @@
-// So that the bench cannot rot: one scenario, for an instant, in this process. Its figures mean
-// nothing here.
+// So that the bench cannot rot: it runs for an instant, in this process. Its figures mean nothing
+// here.
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -12,20 +12,23 @@ import { launchInProcess } from '../../bench/processes/in-process.js';
 import { writeReport } from '../../bench/report/report.js';
 import { describeMachine } from '../../bench/report/results.js';
 import { oneAtATime } from '../../bench/scenarios/s1-one-at-a-time.js';
-import type { Group } from '../../bench/scenarios/scenario.js';
+import { watchdog } from '../../bench/scenarios/s7-watchdog.js';
+import type { CandidateProcess, Launch } from '../../bench/processes/candidate-process.js';
+import type { BenchContext, Group } from '../../bench/scenarios/scenario.js';
 
 describe('the bench', () => {
+  const context: BenchContext = {
+    pace: { seconds: 0.05, rounds: 1 },
+    isQuick: true,
+    isFresh: false,
+    only: null,
+    launch: launchInProcess,
+    log: () => undefined,
+  };
   let groups: Group[] = [];
 
   beforeAll(async () => {
-    groups = await oneAtATime.run({
-      pace: { seconds: 0.05, rounds: 1 },
-      isQuick: true,
-      isFresh: false,
-      only: null,
-      launch: launchInProcess,
-      log: () => undefined,
-    });
+    groups = await oneAtATime.run(context);
   });
 
   const sent = (name: string, key: 'bytes' | 'commands'): number => {
@@ -96,6 +99,29 @@ describe('the bench', () => {
 
     expect([stuck, before, after]).toEqual([2, false, true]);
     await candidate.stop();
+  });
+
+  it('counts no commands while it measures the CPU of many kept locks', async () => {
+    const uncounted: number[] = [];
+    const launch: Launch = async (setup) => {
+      const candidate = await launchInProcess(setup);
+      const run: CandidateProcess['run'] = async (name, input, limit) => {
+        const output = await candidate.run(name, input, limit);
+        if (typeof output === 'object' && 'delayP50' in output && output.wire.commands === 0) {
+          uncounted.push((output.cpu / output.duration) * 100);
+        }
+        return output;
+      };
+      return { ...candidate, run };
+    };
+
+    // The watchdog extends some of the locks in each second.
+    const pace = { seconds: 1.2, rounds: 1 };
+    const [group] = await watchdog.run({ ...context, pace, only: ['ours'], launch });
+
+    const figures = group?.rows[0]?.figures;
+    expect(figures?.cpu?.samples).toEqual(uncounted);
+    expect(figures?.commands?.median).toBeGreaterThan(0);
   });
 
   it('counts whole commands, and leaves the beginning of the next one', () => {
