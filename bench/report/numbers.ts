@@ -1,7 +1,6 @@
 /** Formats a number for people: three significant digits. */
-export function formatNumber(value: number | null): string {
-  // JSON knows no NaN.
-  if (value === null || !Number.isFinite(value)) return '–';
+export function formatNumber(value: number): string {
+  if (!Number.isFinite(value)) return '–';
   const size = Math.abs(value);
   if (size >= 1_000) return Math.round(value).toLocaleString('en-US');
   if (size >= 100 || Number.isInteger(value)) return value.toFixed(0);

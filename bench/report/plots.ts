@@ -119,7 +119,6 @@ function valuesOf(row: Row, { key }: Metric): number[] {
   return isDrawable(figure) ? [figure.median, figure.max] : [];
 }
 
-// NaN comes back from JSON as null.
 function isDrawable(figure: Figure | undefined): figure is Figure {
   return figure !== undefined && Number.isFinite(figure.median) && Number.isFinite(figure.max);
 }

@@ -54,8 +54,10 @@ export function readResults(folder: string): Results {
     }
     throw error;
   }
-  // Written by `writeResults`. JSON has no NaN: there it is null.
-  return JSON.parse(text, (_key, value: unknown) => value) as Results;
+  // Written by `writeResults`. JSON has no NaN: there it is null, as is a failure that there was not.
+  return JSON.parse(text, (key, value: unknown) =>
+    value === null && key !== 'failure' ? NaN : value,
+  ) as Results;
 }
 
 export function writeResults(folder: string, results: Results): void {

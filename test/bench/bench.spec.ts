@@ -7,10 +7,11 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 
 import { soloists } from '../../bench/candidates/catalogue.js';
+import { figureOf } from '../../bench/measure/statistics.js';
 import { countCommands } from '../../bench/measure/wire-counter.js';
 import { launchInProcess } from '../../bench/processes/in-process.js';
 import { writeReport } from '../../bench/report/report.js';
-import { describeMachine } from '../../bench/report/results.js';
+import { describeMachine, readResults } from '../../bench/report/results.js';
 import { oneAtATime } from '../../bench/scenarios/s1-one-at-a-time.js';
 import { watchdog } from '../../bench/scenarios/s7-watchdog.js';
 import type { CandidateProcess, Launch } from '../../bench/processes/candidate-process.js';
@@ -62,10 +63,10 @@ describe('the bench', () => {
 
     afterAll(() => rmSync(folder, { recursive: true }));
 
-    it('has the figures, a table with the goals, and pictures', () => {
+    const written = (of: readonly Group[]): string => {
       const { id, metrics, plotted, question, title } = oneAtATime;
       const record = {
-        ...{ id, metrics, plotted, question, title, groups },
+        ...{ id, metrics, plotted, question, title, groups: of },
         pace: { seconds: 0.05, rounds: 1 },
         isQuick: true,
         command: 'npm test',
@@ -73,8 +74,12 @@ describe('the bench', () => {
         duration: 1,
         machine: describeMachine('redis 7', false),
       };
-
       writeReport(folder, { scenarios: [record] });
+      return readFileSync(join(folder, 'results.md'), 'utf8');
+    };
+
+    it('has the figures, a table with the goals, and pictures', () => {
+      const text = written(groups);
 
       expect(readdirSync(folder).sort()).toEqual([
         'results.json',
@@ -82,7 +87,25 @@ describe('the bench', () => {
         's1-acquirep50.svg',
         's1-acquirep99.svg',
       ]);
-      expect(readFileSync(join(folder, 'results.md'), 'utf8')).toMatch(/acquire p50 over the bare/);
+      expect(text).toMatch(/acquire p50 over the bare/);
+    });
+
+    it('takes no goal for reached whose figures were not to be had, also when written anew', () => {
+      const first = written(
+        groups.map(({ rows, title }) => ({
+          title,
+          rows: rows.map((row) => {
+            const isOurs = row.candidate === 'ours';
+            return isOurs ? { ...row, figures: { acquireP50: figureOf([NaN]) } } : row;
+          }),
+        })),
+      );
+      writeReport(folder, readResults(folder));
+      const again = readFileSync(join(folder, 'results.md'), 'utf8');
+
+      for (const text of [first, again]) {
+        expect(text).toMatch(/ours, N = 3 \| acquire p50 over .* – \| not measured/);
+      }
     });
   });
 
