@@ -34,6 +34,19 @@ describe('a server that forgets (quarantine)', () => {
     expect(answer.vote).toBe('granted');
   });
 
+  it('is quarantined where clients without quarantine have used it, which they go on doing', async () => {
+    const server = await startServer();
+    const old = await startNode(server.url, { ...SHORT, quarantine: false });
+    const unquarantined = { ...request(), world: worldOf({ ...SHORT, quarantine: false }) };
+    await acquire(old.node, unquarantined);
+    const { node } = await startNode(server.url, SHORT);
+
+    const votes = [await acquire(node, { ...request(), resources: ['other'] })];
+    votes.push(await acquire(old.node, { ...unquarantined, resources: ['third'] }));
+
+    expect(votes.map(({ vote }) => vote)).toEqual(['quarantined', 'granted']);
+  });
+
   it('is quarantined after FLUSHALL, which is told', async () => {
     const server = await startServer();
     const { log, node } = await startNode(server.url, SHORT);
