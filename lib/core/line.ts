@@ -102,7 +102,6 @@ export class Line {
   add(waiter: Waiter, before: Place | null): Place {
     const place = new Place(this, waiter);
     const previous = before === null ? this.#last : before.previous;
-    place.next = before;
     this.#link(previous, place);
     this.#link(place, before);
     return place;
