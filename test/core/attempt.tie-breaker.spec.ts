@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 
+import { tieBreakerOf } from '../../lib/core/attempt.js';
 import { Holding } from '../../lib/core/holding.js';
 import {
   ownerId,
@@ -108,5 +109,19 @@ describe('an attempt with a tie-breaker', () => {
     const result = trial.result();
     const remaining = result instanceof Holding ? result.remaining() : 0;
     expect(remaining).toBeCloseTo(ttl * 0.99 - 2 - 250, 6);
+  });
+});
+
+describe('the tie-breaker of the next attempt', () => {
+  it.each([
+    ['the first node that is live', -1, 1],
+    ['the next live node after the one that has decided', 1, 2],
+    ['the first one again after the last', 2, 1],
+  ])('is %s', (_, decider, tieBreaker) => {
+    const granted = { vote: 'granted', nodeTime: 0 } as const;
+    const taken = { vote: 'taken', remaining: 1, nth: 1, ownerId: 'another' } as const;
+    const split = { verdict: 'taken', answers: [null, granted, taken], tieBreaker: null } as const;
+
+    expect(tieBreakerOf(split, decider)).toBe(tieBreaker);
   });
 });
