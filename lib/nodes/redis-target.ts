@@ -8,11 +8,22 @@ import type { Milliseconds } from '../core/units.js';
 /** The options of ioredis. Those that could send a command twice or late are overruled. */
 export type { RedisOptions };
 
-/** An ioredis client, of any copy of ioredis 5 or 6: recognised by its shape. */
+/** The options of ioredis that name a server, or change how it is reached. */
+type ServerOptions = Pick<
+  RedisOptions,
+  | ('host' | 'port' | 'path' | 'db' | 'keyPrefix' | 'sentinels' | 'name')
+  | ('tls' | 'sentinelTLS' | 'enableTLSForSentinelMode' | 'connectTimeout' | 'keepAlive')
+>;
+
+/**
+ * An ioredis client, of any copy of ioredis 5 or 6: recognised by its shape. The classes of one
+ * copy are not those of another, to the compiler either.
+ */
 export interface RedisClient {
-  readonly options: RedisOptions;
+  readonly options: ServerOptions;
   readonly isCluster?: boolean;
-  duplicate(override?: RedisOptions): Redis;
+  duplicate(override?: ServerOptions): object;
+  call(command: string): Promise<unknown>;
 }
 
 /** Where a node's server is, and how to connect to it. */
@@ -73,7 +84,7 @@ export function targetOfClient(
     get isUnverified() {
       return isUnverified(client.options);
     },
-    connect: () => client.duplicate(lockConnectionOf(client.options)),
+    connect: () => client.duplicate(lockConnectionOf(client.options)) as Redis,
   };
 }
 
@@ -115,7 +126,7 @@ const lockConnection = {
 
 // A keepAlive of 0, the default of ioredis 5, means the system's: mostly two hours. Long before, a
 // NAT or a balancer has forgotten idle connections, and the next call would find all nodes silent.
-function lockConnectionOf({ keepAlive = 0 }: RedisOptions) {
+function lockConnectionOf({ keepAlive = 0 }: ServerOptions) {
   return { ...lockConnection, keepAlive: keepAlive > 0 ? keepAlive : KEEP_ALIVE };
 }
 
@@ -156,7 +167,7 @@ function decoded(part: string, origin: string): string {
   }
 }
 
-function checkOptions(options: RedisOptions, keyPrefix: string, origin: string): void {
+function checkOptions(options: ServerOptions, keyPrefix: string, origin: string): void {
   checkKeyPrefix(options, keyPrefix, origin);
   checkNumbers(options, origin);
   checkSentinelTls(options, origin);
@@ -164,7 +175,7 @@ function checkOptions(options: RedisOptions, keyPrefix: string, origin: string):
 }
 
 // Else two prefixes would be put before the keys, or one silently dropped: both make another world.
-function checkKeyPrefix(options: RedisOptions, keyPrefix: string, origin: string): void {
+function checkKeyPrefix(options: ServerOptions, keyPrefix: string, origin: string): void {
   const own = options.keyPrefix ?? '';
   if (own === '' || own === keyPrefix) return;
   throw new TypeError(
@@ -176,7 +187,7 @@ function checkKeyPrefix(options: RedisOptions, keyPrefix: string, origin: string
 
 // ioredis makes NaN of what is not a number, such as a variable that is not set: it goes on with
 // database 0, and rejects a promise that nobody has. For a timeout it throws where nobody catches.
-function checkNumbers({ connectTimeout, ...options }: RedisOptions, origin: string): void {
+function checkNumbers({ connectTimeout, ...options }: ServerOptions, origin: string): void {
   checkNumber(`${origin}.connectTimeout`, connectTimeout ?? 0, 0, DELAY_MAX);
   for (const name of ['db', 'port'] as const) {
     const value = options[name] ?? 0;
@@ -186,7 +197,7 @@ function checkNumbers({ connectTimeout, ...options }: RedisOptions, origin: stri
 }
 
 // Addresses stand in the node's name, and with it in the status, errors and logs.
-function checkAddresses({ host, path, sentinels }: RedisOptions, origin: string): void {
+function checkAddresses({ host, path, sentinels }: ServerOptions, origin: string): void {
   checkAddress(host, /:\/\/|@/, `${origin}.host`);
   // An @ may stand in the name of a file.
   checkAddress(path, /:\/\//, `${origin}.path`);
@@ -207,7 +218,7 @@ function checkAddress(address: unknown, forbidden: RegExp, origin: string): void
 }
 
 // Behind Sentinel ioredis goes by `tls` only if a second option says so.
-function checkSentinelTls(options: RedisOptions, origin: string): void {
+function checkSentinelTls(options: ServerOptions, origin: string): void {
   if (!options.sentinels || !options.tls || options.enableTLSForSentinelMode === true) return;
   throw new TypeError(
     `Expected ${origin} to have enableTLSForSentinelMode: true beside sentinels and tls; ` +
@@ -216,13 +227,13 @@ function checkSentinelTls(options: RedisOptions, origin: string): void {
 }
 
 // As in Node.js, the option overrules the environment variable for the whole process.
-function isUnverified({ tls, sentinelTLS }: RedisOptions): boolean {
+function isUnverified({ tls, sentinelTLS }: ServerOptions): boolean {
   const rejectUnauthorized = process.env.NODE_TLS_REJECT_UNAUTHORIZED !== '0';
   const given = [tls, sentinelTLS].filter((each) => Boolean(each));
   return given.some((each) => ({ rejectUnauthorized, ...each }).rejectUnauthorized === false);
 }
 
-function addressOf(options: RedisOptions): { name: string; identity: string } {
+function addressOf(options: ServerOptions): { name: string; identity: string } {
   const scheme = options.tls ? 'rediss' : 'redis';
   const db = options.db ?? 0;
   if (options.sentinels) {

@@ -1,12 +1,25 @@
 // Nodes named by an application's own ioredis client.
 import { describe, expect, it } from '@jest/globals';
 
-import { Redis } from 'ioredis';
+import { Redis, type RedisOptions } from 'ioredis';
 
+import type { NodeInput } from '../../lib/nodes/node-inputs.js';
 import { afterTest } from '../support/after-test.js';
 import { acquire, release, requestFor, worldOf } from '../support/node-harness.js';
 import { startServer } from '../support/servers-of-test.js';
 import { create, idleClient } from './created-nodes.js';
+
+/** What another copy of ioredis declares: to the compiler its classes are none of ours. */
+interface OtherOptions extends Omit<RedisOptions, 'Connector'> {
+  readonly Connector?: new () => object;
+}
+declare class OtherRedis {
+  private readonly stream: unknown;
+  readonly options: OtherOptions;
+  readonly isCluster: boolean;
+  duplicate(override?: Partial<OtherOptions>): OtherRedis;
+  call(command: string, ...given: readonly unknown[]): Promise<unknown>;
+}
 
 describe("an application's ioredis client", () => {
   async function startClient(keyPrefix = ''): Promise<Redis> {
@@ -38,6 +51,15 @@ describe("an application's ioredis client", () => {
       expect(await client.ping()).toBe('PONG');
     },
   );
+
+  it('may be of another copy of ioredis, also by its type', () => {
+    const client = idleClient({ host: 'example.test' }) as unknown as OtherRedis;
+    const inputs: NodeInput[] = [client, { client, persistent: true }];
+
+    const names = inputs.map((input) => create([input]).nodes[0]?.name);
+
+    expect(names).toEqual(['redis://example.test:6379/0', 'redis://example.test:6379/0']);
+  });
 
   it('with a prefix of its own is refused, as the locks would be elsewhere', async () => {
     const client = await startClient('own:');
