@@ -64,11 +64,13 @@ type CheckTaken<Taken, Target extends AnyMethod> = [Taken] extends [AnyMethod]
   ? (() => ReturnType<Taken>) extends () => ReturnType<Target> | Awaited<ReturnType<Target>>
     ? unknown
     : Problem<'onTaken returns another type than the @Locked method (literals may want `as const`)'>
-  : [Taken] extends ['skip']
+  : MaySkip<Taken> extends true
     ? (() => undefined) extends () => Skipped<ReturnType<Target>>
       ? unknown
       : Problem<"with onTaken 'skip' the return type of a @Locked method includes undefined">
     : unknown;
+// Not if nothing is known, as of options that are declared as LockedOptions.
+type MaySkip<Taken> = [OnTaken] extends [Taken] ? false : 'skip' extends Taken ? true : false;
 // Where the undefined of a skipped method appears.
 type Skipped<Result> =
   Result extends Observable<infer Value>

@@ -7,8 +7,11 @@ import { ReadableStream } from 'node:stream/web';
 
 import { describe, expect, it } from '@jest/globals';
 import type { StreamableFile } from '@nestjs/common';
-import { fromContext, Locked, minutes, resource, seconds } from 'nestjs-locked';
+import { fromContext, Locked, minutes, resource, seconds, type LockedOptions } from 'nestjs-locked';
 import { Observable } from 'rxjs';
+
+const isReplica: boolean = process.argv.includes('--replica');
+const anyOptions: LockedOptions = { wait: 0 };
 
 class Accepted {
   @Locked('a')
@@ -55,6 +58,16 @@ class Accepted {
 
   @Locked('a', { onTaken: 'skip' })
   async skippedUnknown(): Promise<unknown> {
+    return 1;
+  }
+
+  @Locked('a', { onTaken: isReplica ? 'skip' : 'throw' })
+  async skippedAtTimes(): Promise<number | undefined> {
+    return 1;
+  }
+
+  @Locked('a', anyOptions)
+  async unknownOptions(): Promise<number> {
     return 1;
   }
 
@@ -223,6 +236,12 @@ function define(): unknown {
     // @ts-expect-error -- skipped it gives undefined
     @Locked('a', { onTaken: 'skip' })
     async skipped(): Promise<number> {
+      return 1;
+    }
+
+    // @ts-expect-error -- skipped at times it gives undefined
+    @Locked('a', { onTaken: isReplica ? 'skip' : 'throw' })
+    async skippedAtTimes(): Promise<number> {
       return 1;
     }
 
