@@ -162,6 +162,19 @@ describe('operations that are alike', () => {
     expect(replies).toEqual([[now, ...names.map(() => ['stale', first])], now]);
   });
 
+  it('are granted for their ttl also above a record that is ahead of the clock’s window', async () => {
+    const world = worldOf();
+    const record = tokenAt(now / 1_000 + world.clockSkewMax, 2 * TOKENS_PER_BLOCK);
+    const records = Object.fromEntries(names.map((name) => [name, record]));
+    await client.hset('redlock:fences:even', records);
+
+    const reply = await runNow(runOf(world, record + 1));
+
+    const lifetimes = await Promise.all(names.map((name) => client.pttl(name)));
+    expect(reply).toBe(now);
+    expect(Math.min(...lifetimes)).toBeGreaterThan(requestFor({ world }).ttl / 2);
+  });
+
   it('are judged at one moment: the clock is asked once', async () => {
     await client.config('RESETSTAT');
 
@@ -224,6 +237,7 @@ interface Drawn {
   readonly resources: string[];
   readonly ownerId: string;
   readonly token: number;
+  readonly ttl: number;
   readonly wakes: boolean;
   readonly isListening: boolean;
 }
@@ -249,6 +263,7 @@ function drawBatch(random: Random, fencing: boolean, now: Microseconds): Draw {
       ownerId: random.pick(owners),
       // Below a block, the block, and above it.
       token: fencing ? token + random.pick([0, 1, LAST - 1, LAST, LAST + 1]) : 0,
+      ttl: random.pick([60_000, 600_000]),
       wakes: random.chance(0.7),
       isListening: random.chance(0.3),
     };
@@ -280,7 +295,7 @@ function drawBatch(random: Random, fencing: boolean, now: Microseconds): Draw {
     ) === index;
   return (world) =>
     drawn.filter(isFirst).map(({ name, wakes, isListening, ...own }): BatchedOperation => {
-      const request = requestFor({ world, ttl: 60_000, ...own });
+      const request = requestFor({ world, ...own });
       if (name !== 'release') return { name, request };
       return { name, request: { ...request, wakes }, isListening };
     });
@@ -352,7 +367,14 @@ function errorCode(message: string): string {
 async function dataBelow(prefix: string): Promise<Record<string, unknown>> {
   const isLock = (key: string): boolean => !/:list$|:redlock:/.test(key);
   const keys = (await client.keys(`${prefix}*`)).filter(isLock).sort();
-  const owners = await Promise.all(keys.map(async (key) => [key, await client.get(key)]));
+  // In half minutes: the one are written somewhat sooner than the many.
+  const lifetimeOf = async (key: string): Promise<number> => {
+    const left = await client.pttl(key);
+    return left < 0 ? left : Math.round(left / 30_000);
+  };
+  const locks = await Promise.all(
+    keys.map(async (key) => [key, [await client.get(key), await lifetimeOf(key)]]),
+  );
   const [even = {}, odd = {}] = await Promise.all(
     ['even', 'odd'].map((name) => client.hgetall(`${prefix}redlock:fences:${name}`)),
   );
@@ -360,6 +382,6 @@ async function dataBelow(prefix: string): Promise<Record<string, unknown>> {
   const fences = recorded
     .sort()
     .map((key) => [`fence of ${key}`, Math.max(Number(even[key] ?? 0), Number(odd[key] ?? 0))]);
-  const data = JSON.stringify([...owners, ...fences]).replaceAll(prefix, '');
+  const data = JSON.stringify([...locks, ...fences]).replaceAll(prefix, '');
   return Object.fromEntries(JSON.parse(data) as [string, unknown][]);
 }
