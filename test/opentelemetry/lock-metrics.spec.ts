@@ -111,6 +111,7 @@ describe('metrics', () => {
     expect(sumOf('nestjs_locked.wait.duration', 'taken')).toBeGreaterThanOrEqual(0.05);
     expect(sumOf('nestjs_locked.hold.duration', 'released')).toBeGreaterThanOrEqual(0.05);
     expect(sumOf('nestjs_locked.hold.duration', 'released')).toBeLessThanOrEqual(took);
+    expect(sumOf('nestjs_locked.round.duration', 'granted')).toBeGreaterThan(0);
     expect(sumOf('nestjs_locked.round.duration', 'granted')).toBeLessThanOrEqual(took);
     const rounds = found.filter(({ name }) => name === 'nestjs_locked.round.duration');
     const asked = (operation: string) => ({ 'nestjs_locked.operation': operation });
@@ -121,6 +122,19 @@ describe('metrics', () => {
     ]);
   });
 
+  it('have buckets up to what waiting, holding and rounds last at most', async () => {
+    const { redlock, points } = await startTelemetry();
+    await redlock.using('a', () => 1);
+    const last = async (what: string): Promise<number | undefined> => {
+      const [point] = await points<Histogram>(`nestjs_locked.${what}.duration`);
+      return point?.value.buckets.boundaries.at(-1);
+    };
+
+    const lasts = [await last('wait'), await last('hold'), await last('round')];
+
+    expect(lasts).toEqual([60, 3_600, 1]);
+  });
+
   it('count extensions, and losses by reason', async () => {
     const nodes = faultyNodes();
     const { redlock, points } = await startTelemetry({}, nodes);
@@ -129,9 +143,12 @@ describe('metrics', () => {
 
     const reason = { ...domain, 'nestjs_locked.loss.reason': 'revoked' };
     expect(values(await points('nestjs_locked.losses'))).toContainEqual({ ...reason, value: 1 });
-    expect((await points('nestjs_locked.extensions'))[0]?.value).toBeGreaterThanOrEqual(1);
+    const [extensions] = await points('nestjs_locked.extensions');
+    expect(extensions?.attributes).toEqual(domain);
+    expect(extensions?.value).toBeGreaterThanOrEqual(1);
     const holds = await points<Histogram>('nestjs_locked.hold.duration');
     expect(holds.map(({ attributes }) => attributes['nestjs_locked.outcome'])).toEqual(['lost']);
+    expect(holds[0]?.value.sum).toBeGreaterThan(0);
   });
 
   it('count losses from 0 as soon as a class is locked: the first one is an increase', async () => {

@@ -2,7 +2,7 @@ import { hasSubscribers } from 'node:diagnostics_channel';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 import {
   Injectable,
   type DynamicModule,
@@ -14,6 +14,7 @@ import type { Histogram } from '@opentelemetry/sdk-metrics';
 import { RedlockModule, RedlockService } from 'nestjs-locked';
 import { RedlockTelemetryModule } from 'nestjs-locked/opentelemetry';
 
+import { Redlock } from '../../lib/core/redlock.js';
 import { Log, quick, startPlain, threeNodes } from '../nest/support/applications.js';
 import { faultyNodes } from '../nest/support/faulty-nodes.js';
 import { Gate, rejection, thrown } from '../nest/support/events.js';
@@ -66,6 +67,20 @@ describe('RedlockTelemetryModule', () => {
     ]);
     expect(heldDuring).toMatchObject([{ value: 1 }]);
     expect(await points('nestjs_locked.held')).toMatchObject([{ value: 0 }]);
+  });
+
+  it('asks for the status once more after the end of the application, and never again', async () => {
+    const { module, metrics } = await startTelemetry();
+    const status = jest.spyOn(Redlock.prototype, 'status');
+    await module.close();
+
+    await metrics();
+    const once = status.mock.calls.length;
+    await metrics();
+    await metrics();
+
+    expect([once, status.mock.calls.length]).toEqual([1, 1]);
+    status.mockRestore();
   });
 
   it.each([
