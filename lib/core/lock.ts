@@ -163,10 +163,10 @@ class Abortion {
       this.#hasBegun = true;
       this.#controller.abort(makeReason());
     });
-    // Until the abortion is done the answer is no: some runtimes ask before they tell anybody.
+    // Not `#hasBegun`: some runtimes ask the signal first, and if it says yes they tell nobody.
     const isAborted = (): boolean => {
       if (holding.isLost()) this.abort();
-      return Reflect.get(AbortSignal.prototype, 'aborted', signal);
+      return signal.reason !== undefined;
     };
     // Own properties shadow the prototype's, which read a slot that only events change.
     Object.defineProperties(signal, {
