@@ -3,6 +3,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { describe, expect, it, jest } from '@jest/globals';
 
 import { LockLostError } from '../../lib/core/errors.js';
+import { afterTest } from '../support/after-test.js';
 import { expectInstance, lossThrownBy, setScene } from './scene.js';
 
 const ttl = 10_000;
@@ -74,9 +75,9 @@ describe('the signal of a lock', () => {
     asking.mockImplementation(function (this: AbortController, reason: unknown) {
       if (!this.signal.aborted) abort.call(this, reason);
     });
+    afterTest(() => asking.mockRestore());
 
     await environment.advance(ttl);
-    asking.mockRestore();
 
     expect(onAbort).toHaveBeenCalledTimes(1);
     expect(lock.signal.aborted).toBe(true);

@@ -15,6 +15,7 @@ import { RedlockModule, RedlockService } from 'nestjs-locked';
 import { RedlockTelemetryModule } from 'nestjs-locked/opentelemetry';
 
 import { Redlock } from '../../lib/core/redlock.js';
+import { afterTest } from '../support/after-test.js';
 import { Log, quick, startPlain, threeNodes } from '../nest/support/applications.js';
 import { faultyNodes } from '../nest/support/faulty-nodes.js';
 import { Gate, rejection, thrown } from '../nest/support/events.js';
@@ -72,6 +73,7 @@ describe('RedlockTelemetryModule', () => {
   it('asks for the status once more after the end of the application, and never again', async () => {
     const { module, metrics } = await startTelemetry();
     const status = jest.spyOn(Redlock.prototype, 'status');
+    afterTest(() => status.mockRestore());
     await module.close();
 
     await metrics();
@@ -80,7 +82,6 @@ describe('RedlockTelemetryModule', () => {
     await metrics();
 
     expect([once, status.mock.calls.length]).toEqual([1, 1]);
-    status.mockRestore();
   });
 
   it.each([
