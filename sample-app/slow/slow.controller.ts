@@ -24,8 +24,8 @@ export class SlowController {
    * Works longer than its ttl of 1 s: the watchdog extends the lock while the work runs. If this
    * process died, the job would be free again 1 s later. Meanwhile others get 423.
    *
-   * `fromContext` locks before pipes run: a busy job costs no further work, but the function has to
-   * validate what it reads.
+   * `fromContext` locks before pipes run: a busy job costs no further work, but the function itself
+   * has to validate what it reads.
    */
   @Post(':job')
   @Locked(
@@ -36,7 +36,7 @@ export class SlowController {
     { ttl: seconds(1), wait: 0 },
   )
   async run(
-    @Param('job', namePipe) job: string,
+    @Param('job') job: string,
     @Query('seconds', new WholeNumberPipe({ min: 1, max: 60 })) duration: number,
   ): Promise<Outcome> {
     const { signal, fencingToken } = heldLock();
