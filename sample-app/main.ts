@@ -29,7 +29,7 @@ try {
   // As a number: Node takes any other text for the name of a local socket.
   await app.listen(Number(port), host);
 } catch (error) {
-  logger.error(`${String(error)}: choose where to listen by PORT and HOST; PORT=0 is a free port`);
+  logger.error(`Choose where to listen by PORT and HOST, PORT=0 is a free port: ${String(error)}`);
   process.exit(1);
 }
 logger.log(`listening on http://localhost:${new URL(await app.getUrl()).port}`);
