@@ -16,8 +16,8 @@ type ServerOptions = Pick<
 >;
 
 /**
- * An ioredis client, of any copy of ioredis 5 or 6: recognised by its shape. The classes of one
- * copy are not those of another, to the compiler either.
+ * An ioredis client, of any copy of ioredis 5 or 6: recognised by its shape. Only what is used of
+ * it, because to the compiler the classes of another copy are not those of ours.
  */
 export interface RedisClient {
   readonly options: ServerOptions;
