@@ -8,7 +8,7 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 
 import { compile } from '../../test/support/compile.js';
-import { startRedisServers, type RedisServer } from './redis-server.js';
+import { RedisServer, startRedisServers } from './redis-server.js';
 
 describe('RedisServer', () => {
   const servers: RedisServer[] = [];
@@ -35,6 +35,24 @@ describe('RedisServer', () => {
     for (const { url } of servers) {
       await expect(once(socketTo(url), 'connect')).rejects.toThrow('ECONNREFUSED');
     }
+  });
+
+  it('accepts after two restarts at once, as by a double click', async () => {
+    const server = await RedisServer.start();
+    servers.push(server);
+
+    await Promise.all([server.restart(), server.restart()]);
+
+    expect(await ask(server.url, (redis) => redis.dbsize())).toBe(0);
+  });
+
+  it('is gone in the end when it is killed while it restarts', async () => {
+    const server = await RedisServer.start();
+    servers.push(server);
+
+    await Promise.all([server.restart(), server.kill()]);
+
+    expect(server.hasEnded).toBe(true);
   });
 
   it('ends when the process that started it is killed', async () => {

@@ -9,6 +9,7 @@ export class RedisServer {
   readonly url: string;
   readonly port: number;
   #process: BoundProcess;
+  #lastTurn: Promise<void> = Promise.resolve();
 
   private constructor(process: BoundProcess, port: number) {
     this.#process = process;
@@ -44,14 +45,23 @@ export class RedisServer {
   }
 
   /** Ends it as a crash does, even while it is frozen: there is nothing to save. */
-  async kill(): Promise<void> {
-    await this.#process.end('SIGKILL');
+  kill(): Promise<void> {
+    return this.#inTurn(() => this.#process.end('SIGKILL'));
   }
 
   /** Ends it, and starts an empty one in its place, on the same port. */
-  async restart(): Promise<void> {
-    await this.kill();
-    this.#process = await launch(this.port);
+  restart(): Promise<void> {
+    return this.#inTurn(async () => {
+      await this.#process.end('SIGKILL');
+      this.#process = await launch(this.port);
+    });
+  }
+
+  // Two starts at once would want the same port, and a kill would miss the server that is starting.
+  #inTurn(work: () => Promise<void>): Promise<void> {
+    const turn = this.#lastTurn.then(work);
+    this.#lastTurn = turn.catch(() => undefined);
+    return turn;
   }
 }
 

@@ -69,19 +69,6 @@ describe('ThrowawayNode', () => {
     expect(await ask(node.url)).toBeNull();
   });
 
-  it('is restarted by each of two who ask at once, as by a double click', async () => {
-    await Promise.all([node.restart(), node.restart()]);
-
-    expect(node.state).toBe('running');
-    expect(await ask(node.url)).toBeNull();
-  });
-
-  it('is killed in the end when it is killed while it restarts', async () => {
-    await Promise.all([node.restart(), node.kill()]);
-
-    expect(node.state).toBe('killed');
-  });
-
   it('answers late by its delay, in order, and at once again without it', async () => {
     node.delay = 50;
     const startedAt = performance.now();

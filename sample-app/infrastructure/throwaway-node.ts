@@ -9,7 +9,6 @@ export type ProcessState = 'running' | 'frozen' | 'killed';
 /** A lock node that we started and may break: a throwaway server, reached over a link. */
 export class ThrowawayNode {
   #isFrozen = false;
-  #lastTurn: Promise<void> = Promise.resolve();
 
   private constructor(
     private readonly server: RedisServer,
@@ -55,22 +54,13 @@ export class ThrowawayNode {
   }
 
   /** Ends it as a crash does. */
-  kill(): Promise<void> {
-    return this.#inTurn(() => this.server.kill());
+  async kill(): Promise<void> {
+    await this.server.kill();
   }
 
   /** Starts an empty server in its place: it has forgotten all of its locks. */
-  restart(): Promise<void> {
-    return this.#inTurn(async () => {
-      await this.server.restart();
-      this.#isFrozen = false;
-    });
-  }
-
-  // Two starts at once would want the same port, and a kill would miss the server that is starting.
-  #inTurn(work: () => Promise<void>): Promise<void> {
-    const turn = this.#lastTurn.then(work);
-    this.#lastTurn = turn.catch(() => undefined);
-    return turn;
+  async restart(): Promise<void> {
+    await this.server.restart();
+    this.#isFrozen = false;
   }
 }
