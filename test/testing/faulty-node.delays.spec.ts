@@ -1,0 +1,184 @@
+import { describe, expect, it, jest } from '@jest/globals';
+import { MemoryNode } from 'nestjs-locked';
+import { fakeTimersEnvironment, FaultyNode } from 'nestjs-locked/testing';
+
+import { afterTest } from '../support/after-test.js';
+import { lockOver } from './faulty-node-scene.js';
+import { rejection, turn } from '../nest/support/events.js';
+import { SimulatedEnvironment } from '../support/simulated-environment.js';
+import { acquire, inspect, requestFor, tokenAt, worldOf } from '../support/node-harness.js';
+
+describe('a FaultyNode that hangs, is slow or is down', () => {
+  it('hangs without an answer, and serves in order what has piled up when it is healed', async () => {
+    const node = new FaultyNode();
+    const request = requestFor();
+    const answers: string[] = [];
+
+    node.hang();
+    node.acquire(request, ({ vote }) => answers.push(vote));
+    node.release({ ...request, wakes: false }, ({ vote }) => answers.push(vote));
+    const whileHanging = [...answers, node.status().state];
+    node.heal();
+    await inspect(node, worldOf(), 'r');
+
+    expect(whileHanging).toEqual(['suspended']);
+    expect(answers).toEqual(['granted', 'done']);
+  });
+
+  it('frees what was released while it was down as soon as it is healed', async () => {
+    const node = new FaultyNode();
+    const redlock = await lockOver(node);
+    const lock = await redlock.acquire('a');
+
+    node.refuse();
+    await lock.release();
+    node.heal();
+    const next = await redlock.tryAcquire('a');
+
+    expect(next?.isValid).toBe(true);
+    await next?.release();
+  });
+
+  it('delivers no release that was lost, when it is healed', async () => {
+    const node = new FaultyNode();
+    const request = requestFor();
+    await acquire(node, request);
+
+    node.fail('requestLost', 'release');
+    node.release({ ...request, wakes: false }, () => undefined);
+    node.heal();
+
+    expect(await inspect(node, worldOf(), 'r')).toMatchObject({ ownerId: request.ownerId });
+  });
+
+  it('is slow by a short delay, and as one that hangs by one beyond the node timeout', async () => {
+    const node = new FaultyNode();
+    const redlock = await lockOver(node, { nodeTimeout: 250 });
+
+    node.delay(20);
+    const slow = await redlock.acquire('a', 1_000, { wait: 0 });
+    await slow.release();
+    node.delay(500);
+    const error = await rejection(redlock.acquire('a', 1_000, { wait: 0 }));
+
+    expect(error).toMatchObject({ code: 'NO_QUORUM', votes: [{ vote: 'none' }] });
+  });
+
+  it('delays requests and answers by the environment, until it is healed', async () => {
+    const environment = new SimulatedEnvironment();
+    const inside = new MemoryNode({ environment });
+    const node = new FaultyNode({ node: inside, environment });
+    const [arrivedAt, answeredAt]: [number[], number[]] = [[], []];
+    const startedAt = environment.now();
+    const inspectInside = inside.inspect.bind(inside);
+    inside.inspect = (...question) => {
+      arrivedAt.push(environment.now() - startedAt);
+      inspectInside(...question);
+    };
+
+    const ask = () =>
+      node.inspect(worldOf(), 'r', () => answeredAt.push(environment.now() - startedAt));
+
+    node.delay({ request: 20, answer: 30 });
+    ask();
+    await environment.advance(10);
+    node.delay({ request: 5, answer: 30 });
+    ask();
+    await environment.advance(20);
+    node.delay({ answer: 5 });
+    ask();
+    await environment.advance(30);
+    node.delay(40);
+    ask();
+    await environment.advance(50);
+    node.heal();
+    ask();
+    await environment.settle();
+
+    // On the same connection the second is behind the first, and the third answer behind theirs.
+    expect(arrivedAt).toEqual([20, 20, 30, 60, 110]);
+    expect(answeredAt).toEqual([50, 50, 50, 100, 110]);
+  });
+
+  it.each([{ answer: 60_000 }, { request: 60_000 }])(
+    'is as quick as ever when it is healed, whatever was on the way: %j',
+    async (latency) => {
+      const node = new FaultyNode();
+      const redlock = await lockOver(node);
+
+      node.delay(latency);
+      const error = await rejection(redlock.acquire('a', 1_000, { wait: 0 }));
+      node.heal();
+      const lock = await redlock.acquire('a', 1_000, { wait: 0 });
+
+      expect(error).toMatchObject({ code: 'NO_QUORUM' });
+      expect(lock.isValid).toBe(true);
+      await lock.release();
+    },
+  );
+
+  it('serves in order what hangs, what is on the way and what comes when it is healed', async () => {
+    const inside = new MemoryNode();
+    const node = new FaultyNode({ node: inside });
+    const served: string[] = [];
+    const inspectInside = inside.inspect.bind(inside);
+    inside.inspect = (world, resource, onAnswer) => {
+      served.push(resource);
+      inspectInside(world, resource, onAnswer);
+    };
+    const answered: string[] = [];
+    const ask = (name: string) => node.inspect(worldOf(), name, () => answered.push(name));
+
+    node.delay(60_000);
+    ask('answered late');
+    await turn();
+    node.hang();
+    ask('hanging');
+    node.delay({ request: 60_000 });
+    ask('on the way');
+    node.heal();
+    ask('afterwards');
+    const atOnce = [...answered];
+    await turn();
+
+    const inOrder = ['answered late', 'hanging', 'on the way', 'afterwards'];
+    expect(atOnce).toEqual([]);
+    expect(served).toEqual(inOrder);
+    expect(answered).toEqual(inOrder);
+  });
+
+  it('lets nothing overtake, though timers cut off fractions of a millisecond', async () => {
+    const environment = new SimulatedEnvironment();
+    const node = new FaultyNode({ environment });
+    const request = requestFor({ token: tokenAt(environment.wallClock(), 1) });
+    const answers: string[] = [];
+
+    node.delay({ request: 20 });
+    node.acquire(request, ({ vote }) => answers.push(vote));
+    await environment.advance(5.5);
+    node.delay(0);
+    node.release({ ...request, wakes: false }, ({ vote }) => answers.push(vote));
+    await environment.advance(20);
+
+    expect(answers).toEqual(['granted', 'done']);
+  });
+
+  it('serves one test after another, though fake timers begin at 0 each time', async () => {
+    const node = new FaultyNode({ environment: fakeTimersEnvironment() });
+    afterTest(async () => void jest.useRealTimers());
+    const answers: string[] = [];
+
+    for (const test of [1, 2]) {
+      jest.useFakeTimers();
+      await jest.advanceTimersByTimeAsync(60_000 / test);
+      for (const latency of [0, 10]) {
+        node.delay(latency);
+        node.inspect(worldOf(), 'r', () => answers.push(`${test}: ${latency} ms`));
+        await jest.advanceTimersByTimeAsync(latency);
+      }
+      jest.useRealTimers();
+    }
+
+    expect(answers).toEqual(['1: 0 ms', '1: 10 ms', '2: 0 ms', '2: 10 ms']);
+  });
+});
