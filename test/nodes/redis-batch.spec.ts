@@ -12,14 +12,9 @@ import {
   type TestNodes,
 } from '../support/node-harness.js';
 import { afterTest } from '../support/after-test.js';
-import { client, connect, server } from '../support/redis-of-spec.js';
+import { client, server } from '../support/redis-of-spec.js';
 import { callsOn } from '../support/server-info.js';
-import { systemEnvironment } from '../../lib/core/environment.js';
-import { RedisBatch } from '../../lib/nodes/redis-batch.js';
-import { RedisConnection } from '../../lib/nodes/redis-connection.js';
 import { scriptsOf } from '../../lib/nodes/redis-scripts.js';
-import { TAGS } from '../../lib/nodes/redis-stamp.js';
-import { RedisTick } from '../../lib/nodes/redis-tick.js';
 import type { LockNode, OwnerRequest } from '../../lib/core/lock-node.js';
 
 let nodes: TestNodes | null = null;
@@ -225,101 +220,6 @@ describe('an operation that fails', () => {
     expect(nodes?.log.messages.join(' ')).not.toMatch(/refuses locks/);
   });
 });
-
-describe('a reply', () => {
-  const TENTHS_OF_MS = 17_954_552_040_752;
-
-  /** What the operations of one call are told, where the reply is made of the stamp of a count. */
-  async function toldOf(
-    names: readonly ('acquire' | 'extend' | 'release')[],
-    replyWith: (stamp: (count: number) => number) => unknown,
-  ) {
-    const batch = new RedisBatch(
-      new RedisTick(systemEnvironment),
-      false,
-      (_connection, { bytes }, onReply) => {
-        const tag = tagIn(bytes);
-        onReply(
-          null,
-          replyWith((count) => count * TAGS + tag),
-        );
-      },
-    );
-    let end: string | null = null;
-    const connection = new RedisConnection(connect(), systemEnvironment.now, {
-      ready: () => undefined,
-      ended: ({ message }) => {
-        end = message;
-      },
-    });
-    const told = names.map((name, index) => {
-      const request = { ...requestIn({ resources: [`r${index}`] }), wakes: false };
-      return new Promise((resolve) => {
-        batch.add(connection, {
-          name,
-          request,
-          isListening: false,
-          isSettled: () => false,
-          onReply: (failure, said) => resolve(failure?.message ?? said),
-        });
-      });
-    });
-    return { told: await Promise.all(told), end: end as string | null };
-  }
-
-  const THREE = ['acquire', 'extend', 'release'] as const;
-  const MISDIRECTED = expect.stringMatching(/^A reply to another command/);
-
-  it('with the stamp of the call says what it did, without it', async () => {
-    const alone = await toldOf(['acquire'], (stamp) => stamp(TENTHS_OF_MS));
-    const refused = await toldOf(['acquire'], (stamp) => [stamp(TENTHS_OF_MS), 'taken', 5, 0]);
-    const alike = await toldOf(THREE, (stamp) => stamp(TENTHS_OF_MS));
-    const mixed = await toldOf(THREE, (stamp) => [stamp(TENTHS_OF_MS), ['taken', 5, 0], 0, 2]);
-
-    expect(alone).toEqual({ told: [TENTHS_OF_MS], end: null });
-    expect(refused).toEqual({ told: [[TENTHS_OF_MS, 'taken', 5, 0]], end: null });
-    expect(alike).toEqual({ told: [TENTHS_OF_MS, TENTHS_OF_MS, 0], end: null });
-    expect(mixed).toEqual({
-      told: [[TENTHS_OF_MS, 'taken', 5, 0], TENTHS_OF_MS, 2],
-      end: null,
-    });
-  });
-
-  it.each<[what: string, replyWith: (stamp: (count: number) => number) => unknown]>([
-    ['the call before', (stamp) => stamp(TENTHS_OF_MS) - 1],
-    ['the call after', (stamp) => [stamp(TENTHS_OF_MS) + 1, ['taken', 5, 0], 0, 2]],
-    ['a command that gives nothing', () => null],
-    ['a command that gives a list', () => ['taken', 0]],
-    ['a command that gives an empty list', () => []],
-    ['PTTL', (stamp) => stamp(-1)],
-    ['SET', () => 'OK'],
-    ['a command in MULTI', () => 'QUEUED'],
-  ])('to %s answers none of them, and ends the connection', async (_what, replyWith) => {
-    for (const names of [['acquire'], ['release'], THREE] as const) {
-      const { told, end } = await toldOf(names, replyWith);
-
-      expect(told).toEqual(names.map(() => MISDIRECTED));
-      expect(end).toEqual(MISDIRECTED);
-    }
-  });
-
-  it('has another stamp than those to the calls before', async () => {
-    const tick = new RedisTick(systemEnvironment);
-
-    const tags = Array.from({ length: TAGS }, () => tick.nextTag());
-
-    expect(new Set(tags).size).toBe(TAGS);
-    expect(Math.min(...tags)).toBe(0);
-    expect(tick.nextTag()).toBe(tags[0]);
-  });
-});
-
-/** The first of ARGV. */
-function tagIn(command: Buffer): number {
-  const words = command.toString().split(/\r\n(?:\$\d+\r\n)?/);
-  const [, , , keyCount] = words;
-  return Number(words[4 + Number(keyCount)]);
-}
 
 describe('a server that has forgotten the scripts', () => {
   it('gets the text once, and everything takes effect in order', async () => {

@@ -1,20 +1,14 @@
 // A batch does together what is alike: to the same effect as one operation after the other.
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import type { Redis } from 'ioredis';
 
-import {
-  batchArguments,
-  ownerArguments,
-  type BatchedOperation,
-} from '../../lib/nodes/redis-script-arguments.js';
+import { type BatchedOperation } from '../../lib/nodes/redis-script-arguments.js';
 import { TOKENS_PER_BLOCK } from '../../lib/core/fencing.js';
-import { scriptsOf } from '../../lib/nodes/redis-scripts.js';
 import { TAGS, timeOf } from '../../lib/nodes/redis-stamp.js';
 import type { World } from '../../lib/core/lock-node.js';
-import type { Microseconds } from '../../lib/core/units.js';
+import { asBatch, asBatchAt, oneByOne, runBatch, runBatchAt } from './batch-calls.js';
+import { drawBatch, LAST } from './drawn-batch.js';
 import { requestFor, tokenAt, worldOf } from '../support/node-harness.js';
 import { client, connect } from '../support/redis-of-spec.js';
-import { runAt, saidIn, TAG } from '../support/scripts-at.js';
 import { callsOn, replidOf } from '../support/server-info.js';
 import { Random } from '../simulation/random.js';
 
@@ -230,138 +224,6 @@ describe('deletions that are refused', () => {
     expect(answers).toEqual(['error READONLY', 'error READONLY', 'error READONLY']);
   });
 });
-
-type Draw = (world: World) => BatchedOperation[];
-
-interface Drawn {
-  readonly name: BatchedOperation['name'];
-  readonly resources: string[];
-  readonly ownerId: string;
-  readonly token: number;
-  readonly ttl: number;
-  readonly wakes: boolean;
-  readonly isListening: boolean;
-}
-
-/** Place of the token in a block that stands for all of it. */
-const LAST = TOKENS_PER_BLOCK - 1;
-
-/** Operations on few locks by few owners, many of them alike; the same in each world. */
-function drawBatch(random: Random, fencing: boolean, now: Microseconds): Draw {
-  const owners = ['first', 'second', 'third'];
-  let kind: BatchedOperation['name'] = 'acquire';
-  const draw = (name = kind): Drawn => {
-    const several = random.pick([
-      ['a', 'b'],
-      ['b', 'c'],
-      ['a', 'list'],
-    ] as const);
-    const one = [random.pick(['a', 'b', 'c', 'c', 'list'])];
-    const token = tokenAt(now / 1_000, 0) + random.integer(-3, 3) * 800_000;
-    return {
-      name,
-      resources: random.chance(0.15) ? [...several] : one,
-      ownerId: random.pick(owners),
-      // Below a block, the block, and above it.
-      token: fencing ? token + random.pick([0, 1, LAST - 1, LAST, LAST + 1]) : 0,
-      ttl: random.pick([60_000, 600_000]),
-      wakes: random.chance(0.7),
-      isListening: random.chance(0.3),
-    };
-  };
-  const many = (): Drawn[] =>
-    Array.from({ length: random.integer(2, 12) }, () => {
-      if (random.chance(0.3)) kind = random.pick(['acquire', 'extend', 'release']);
-      return draw();
-    });
-  // Mostly what one call hands on, sometimes what looks like it.
-  const handOver = (): Drawn[] => {
-    const { resources } = draw();
-    const some = (name: Drawn['name']): Drawn[] =>
-      Array.from({ length: random.chance(0.7) ? 1 : 2 }, () => {
-        const one = { ...draw(name), wakes: random.chance(0.4) };
-        return random.chance(0.8) ? { ...one, resources } : one;
-      });
-    return [...some('release'), ...some('acquire')];
-  };
-  const drawn = random.chance(0.4) ? handOver() : many();
-  // A node sends a release once, until it is answered.
-  const isFirst = ({ name, ownerId, resources }: Drawn, index: number): boolean =>
-    name !== 'release' ||
-    drawn.findIndex(
-      (other) =>
-        other.name === name &&
-        other.ownerId === ownerId &&
-        other.resources.some((resource) => resources.includes(resource)),
-    ) === index;
-  return (world) =>
-    drawn.filter(isFirst).map(({ name, wakes, isListening, ...own }): BatchedOperation => {
-      const request = requestFor({ world, ...own });
-      if (name !== 'release') return { name, request };
-      return { name, request: { ...request, wakes }, isListening };
-    });
-}
-
-async function oneByOne(
-  operations: readonly BatchedOperation[],
-  now: Microseconds,
-): Promise<string[]> {
-  const answers: string[] = [];
-  for (const operation of operations) {
-    const settings = { of: operation.request.world };
-    try {
-      const reply = await runAt(now, operation.name, ownerArguments(TAG, operation), settings);
-      // Of a lone operation the vote comes after the time.
-      answers.push(readable(operation, Array.isArray(reply) ? reply.slice(1) : reply));
-    } catch (error) {
-      answers.push(errorCode((error as Error).message));
-    }
-  }
-  return answers;
-}
-
-async function runBatch(
-  operations: readonly BatchedOperation[],
-  on: Redis = client,
-): Promise<unknown> {
-  const world = operations[0]?.request.world ?? worldOf();
-  const { text } = scriptsOf(world, false).batch;
-  return saidIn(await on.call('eval', [text, ...batchArguments(TAG, world, operations)]));
-}
-
-async function asBatch(operations: readonly BatchedOperation[], on?: Redis): Promise<string[]> {
-  return readableAll(operations, await runBatch(operations, on));
-}
-
-async function asBatchAt(
-  now: Microseconds,
-  operations: readonly BatchedOperation[],
-): Promise<string[]> {
-  return readableAll(operations, await runBatchAt(now, operations));
-}
-
-function readableAll(operations: readonly BatchedOperation[], reply: unknown): string[] {
-  const answers: unknown[] = Array.isArray(reply) ? reply.slice(1) : operations.map(() => 0);
-  return answers.map((answer, index) => readable(operations[index], answer));
-}
-
-function runBatchAt(now: Microseconds, operations: readonly BatchedOperation[]): Promise<unknown> {
-  const world = operations[0]?.request.world ?? worldOf();
-  return runAt(now, 'batch', batchArguments(TAG, world, operations), { of: world });
-}
-
-// Without times, which differ from call to call.
-function readable(operation: BatchedOperation | undefined, answer: unknown): string {
-  if (typeof answer === 'number') {
-    return operation?.name === 'release' ? `done ${answer}` : 'granted';
-  }
-  const [vote, figure] = answer as [string, unknown];
-  return vote === 'error' ? errorCode(String(figure)) : vote;
-}
-
-function errorCode(message: string): string {
-  return `error ${/^[A-Z]+/.exec(message)?.[0]}`;
-}
 
 // The one and the many may have begun their periods differently: which hash has a record is not
 // compared.
