@@ -77,3 +77,8 @@ export async function extendAndLose(
 }
 
 export const domain = { 'nestjs_locked.domain': 'default' };
+
+/** What data points have, without their times. */
+export function values(points: readonly DataPoint<number>[]) {
+  return points.map(({ attributes, value }) => ({ ...attributes, value }));
+}
