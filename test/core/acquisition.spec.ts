@@ -1,11 +1,6 @@
 import { describe, expect, it, jest } from '@jest/globals';
 
-import {
-  LockExpiredError,
-  LockTakenError,
-  NoQuorumError,
-  RedlockError,
-} from '../../lib/core/errors.js';
+import { LockExpiredError, LockTakenError, RedlockError } from '../../lib/core/errors.js';
 import { expectInstance, reasonOf, setScene } from './scene.js';
 
 const ttl = 10_000;
@@ -254,50 +249,5 @@ describe('a lock whose answers came after its ttl', () => {
     );
     expect(error.votes.map(({ vote }) => vote)).toEqual(['granted', 'granted', 'none']);
     expect(await owners()).toEqual([null, null, null]);
-  });
-});
-
-describe('tryAcquire', () => {
-  it('gives a lock, or null when others hold it', async () => {
-    const { redlock, until } = setScene();
-
-    const lock = await until(redlock.tryAcquire('r', ttl));
-    const none = await until(redlock.tryAcquire('r', ttl));
-
-    expect(lock?.isValid).toBe(true);
-    expect(none).toBeNull();
-  });
-
-  it("throws the signal's reason also where that is another lock's being taken", async () => {
-    const { redlock, until, rejection } = setScene();
-    await until(redlock.acquire('other'));
-    const reason = await rejection(redlock.acquire('other', ttl, { wait: 0 }));
-    const controller = new AbortController();
-
-    const call = rejection(redlock.tryAcquire('r', ttl, { signal: controller.signal }));
-    controller.abort(reason);
-
-    expect(reason).toBeInstanceOf(LockTakenError);
-    expect(await call).toBe(reason);
-  });
-
-  it('takes options as acquire does', async () => {
-    const { environment, redlock, until } = setScene();
-    const lock = await until(redlock.tryAcquire('r', ttl, { watchdog: true }));
-
-    await environment.advance(2 * ttl);
-
-    expect(lock?.isValid).toBe(true);
-  });
-
-  it('throws at once when there is no quorum', async () => {
-    const { environment, redlock, nodes, rejection } = setScene();
-    for (const node of nodes) node.refuse();
-    const startedAt = environment.now();
-
-    const error = await rejection(redlock.tryAcquire('r', ttl));
-
-    expect(error).toBeInstanceOf(NoQuorumError);
-    expect(environment.now()).toBe(startedAt);
   });
 });

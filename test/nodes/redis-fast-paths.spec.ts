@@ -3,66 +3,29 @@ import { beforeEach, describe, expect, it } from '@jest/globals';
 
 import { fencesIn } from '../../lib/nodes/redis-fences.js';
 import { ACQUIRE, RELEASE } from '../../lib/nodes/redis-operations.js';
-import {
-  batchArguments,
-  ownerArguments,
-  type BatchedOperation,
-} from '../../lib/nodes/redis-script-arguments.js';
+import { batchArguments, ownerArguments } from '../../lib/nodes/redis-script-arguments.js';
 import type { OwnerRequest, World } from '../../lib/core/lock-node.js';
-import type { Microseconds } from '../../lib/core/units.js';
-import { requestFor, worldOf } from '../support/node-harness.js';
+import {
+  acquire,
+  commandsOf,
+  fenced,
+  handOver,
+  R,
+  release,
+  releaseOf,
+  requestOf,
+  S,
+  START,
+} from './timed-calls.js';
+import { worldOf } from '../support/node-harness.js';
 import { client, connect } from '../support/redis-of-spec.js';
 import { runAt, TAG } from '../support/scripts-at.js';
-import { callsOn } from '../support/server-info.js';
 
-const fenced = worldOf();
-const unfenced = worldOf({ fencing: false });
 const quarantined = worldOf({ quarantine: true });
-const S = fenced.clockSkewMax * 1_000;
-const R = fenced.fenceRetention * 1_000;
-/** The beginning of an even period. */
-const START = 2 * R * Math.floor((Date.now() * 1_000) / (2 * R));
 
 beforeEach(async () => {
   await client.flushall();
 });
-
-function requestOf(world: World, token: Microseconds, resource = 'r'): OwnerRequest {
-  return requestFor({ world, resources: [resource], token });
-}
-
-function acquire(now: Microseconds, request: OwnerRequest): Promise<unknown> {
-  const args = ownerArguments(TAG, { name: 'acquire', request });
-  return runAt(now, 'acquire', args, { of: request.world });
-}
-
-function releaseOf(request: OwnerRequest, wakes: boolean): BatchedOperation {
-  return { name: 'release', request: { ...request, wakes }, isListening: false };
-}
-
-function release(request: OwnerRequest, wakes = true): Promise<unknown> {
-  const args = ownerArguments(TAG, releaseOf(request, wakes));
-  return runAt(START, 'release', args, { of: request.world });
-}
-
-/** Releases for one owner and acquires for the other, in one call. */
-function handOver(
-  now: Microseconds,
-  from: OwnerRequest,
-  to: OwnerRequest,
-  on = client,
-): Promise<unknown> {
-  const operations = [releaseOf(from, false), { name: 'acquire', request: to } as const];
-  return runAt(now, 'batch', batchArguments(TAG, to.world, operations), { on, of: to.world });
-}
-
-/** How often which command ran meanwhile. The time is given, not asked for. */
-async function commandsOf(run: () => Promise<unknown>): Promise<Record<string, number>> {
-  await client.config('RESETSTAT');
-  await run();
-  const calls = Object.entries(await callsOn(client));
-  return Object.fromEntries(calls.filter(([name]) => !/^(config|eval|info$)/.test(name)));
-}
 
 /** What comes before the functions that all cases need; it answers with null where they are needed. */
 const atOnce =
@@ -145,105 +108,6 @@ describe('a lock by itself', () => {
     const refused = await commandsOf(() => acquire(START, requestOf(fenced, START + 1)));
 
     expect(refused).toEqual({ get: 1, pttl: 1 });
-  });
-});
-
-describe('a hand-over', () => {
-  it('is as many commands as an acquisition', async () => {
-    const [first, second] = [requestOf(fenced, START), requestOf(fenced, START + 1)];
-    await acquire(START, first);
-
-    const run = await commandsOf(() => handOver(START, first, second));
-
-    expect(run).toEqual({ get: 1, hmget: 2, set: 1, hset: 1 });
-    expect(await client.get('r')).toBe(second.ownerId);
-    expect(await client.pttl('r')).toBeGreaterThan(second.ttl - 1_000);
-    expect(await client.hget('redlock:fences:even', 'r')).toBe(`${START + 1}`);
-  });
-
-  it('tells whom its release tells', async () => {
-    const [first, second] = [requestOf(fenced, START), requestOf(fenced, START + 1)];
-    await connect().subscribe('redlock:wake:', 'redlock:wake:r');
-    await acquire(START, first);
-    const operations = [releaseOf(first, true), { name: 'acquire', request: second } as const];
-
-    const reply = await runAt(START, 'batch', batchArguments(TAG, fenced, operations));
-
-    expect(reply).toEqual([START, 1, 0]);
-    expect(await client.get('r')).toBe(second.ownerId);
-  });
-
-  it('releases, whatever becomes of the acquisition', async () => {
-    const [first, second] = [requestOf(fenced, START), requestOf(fenced, START)];
-    await acquire(START, first);
-
-    const reply = await handOver(START, first, second);
-
-    expect(reply).toEqual([START, 0, ['stale', START]]);
-    expect(await client.exists('r')).toBe(0);
-  });
-
-  it.each([
-    ['', fenced],
-    [' without fencing', unfenced],
-  ])('needs no memory%s: it takes what it frees', async (_, world) => {
-    const [first, second] = [requestOf(world, START), requestOf(world, START + 1)];
-    await acquire(START, first);
-    await client.config('SET', 'maxmemory', '1');
-
-    const reply = await handOver(START, first, second);
-
-    await client.config('SET', 'maxmemory', '0');
-    expect(reply).toBe(world.fencing ? START : 0);
-    expect(await client.get('r')).toBe(second.ownerId);
-    const record = await client.hget('redlock:fences:even', 'r');
-    expect(record).toBe(world.fencing ? `${START + 1}` : null);
-  });
-
-  it('is none where another has the lock', async () => {
-    const [first, second] = [requestOf(fenced, START), requestOf(fenced, START + 1)];
-    await client.set('r', 'somebody');
-
-    const reply = await handOver(START, first, second);
-
-    expect(reply).toEqual([START, 0, ['taken', -1, 0, 'somebody']]);
-    expect(await client.get('r')).toBe('somebody');
-  });
-
-  it('is none where there is more in the call: each lock is its own', async () => {
-    const [first, second] = [requestOf(fenced, START), requestOf(fenced, START + 1)];
-    const other = requestOf(fenced, START + 2, 'other');
-    await acquire(START, first);
-    const operations = [
-      releaseOf(first, false),
-      releaseOf(second, false),
-      { name: 'acquire', request: other } as const,
-    ];
-
-    await runAt(START, 'batch', batchArguments(TAG, fenced, operations));
-
-    expect(await client.exists('r')).toBe(0);
-    expect(await client.get('other')).toBe(other.ownerId);
-  });
-
-  it('is none where the lock is asked for by an extension', async () => {
-    const [first, second] = [requestOf(fenced, START), requestOf(fenced, START + 1)];
-    await acquire(START, first);
-    const operations = [releaseOf(first, false), { name: 'extend', request: second } as const];
-
-    const reply = await runAt(START, 'batch', batchArguments(TAG, fenced, operations));
-
-    expect(reply).toEqual([START, 0, ['revoked', 0]]);
-  });
-
-  it('is none between two resources', async () => {
-    const [first, second] = [requestOf(fenced, START), requestOf(fenced, START + 1, 'other')];
-    await acquire(START, first);
-
-    await handOver(START, first, second);
-
-    expect(await client.exists('r')).toBe(0);
-    expect(await client.get('other')).toBe(second.ownerId);
   });
 });
 

@@ -1,7 +1,7 @@
 // A batch does together what is alike: to the same effect as one operation after the other.
 import { beforeEach, describe, expect, it } from '@jest/globals';
 
-import { type BatchedOperation } from '../../lib/nodes/redis-script-arguments.js';
+import type { BatchedOperation } from '../../lib/nodes/redis-script-arguments.js';
 import { TOKENS_PER_BLOCK } from '../../lib/core/fencing.js';
 import { TAGS, timeOf } from '../../lib/nodes/redis-stamp.js';
 import type { World } from '../../lib/core/lock-node.js';

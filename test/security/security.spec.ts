@@ -1,19 +1,16 @@
 // What must not go wrong where names come from strangers and logs go to many.
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
-
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Body, Controller, Post } from '@nestjs/common';
 import { Redis } from 'ioredis';
-import { Locked, RedlockModule, RedlockService, resource, type Lock } from 'nestjs-locked';
+import { Locked, RedlockModule, RedlockService, resource } from 'nestjs-locked';
 
 import { Log, startPlain, startServer } from '../nest/support/applications.js';
 import { aborted, rejection } from '../nest/support/events.js';
 import { MemoryNode } from '../../lib/nodes/memory-node.js';
 import type { LockNode } from '../../lib/core/lock-node.js';
-import { resolveOptions, type RedlockOptions } from '../../lib/core/options.js';
+import type { RedlockOptions } from '../../lib/core/options.js';
 import { Redlock } from '../../lib/core/redlock.js';
-import { createNodes, type NodeInput, type NodeSet } from '../../lib/nodes/node-inputs.js';
+import type { NodeInput, NodeSet } from '../../lib/nodes/node-inputs.js';
 import { FaultyNode } from '../../lib/testing/faulty-node.js';
 import { eventually } from '../support/eventually.js';
 import { testNodes } from '../support/node-harness.js';
@@ -248,73 +245,4 @@ describe('a resource taken from a request', () => {
     expect([free.status, await free.text()]).toEqual([201, 'paid']);
     expect(ran).toEqual([name]);
   });
-});
-
-describe('TLS', () => {
-  const folder = join(import.meta.dirname, 'certificate');
-  const certificate = readFileSync(join(folder, 'cert.pem'), 'utf8');
-  const files = [
-    '--tls-cert-file',
-    join(folder, 'cert.pem'),
-    '--tls-key-file',
-    join(folder, 'key.pem'),
-  ];
-  let tlsPort: number;
-
-  beforeAll(async () => {
-    // The plain port stays: nothing but the certificate may be the reason for a refusal.
-    for (let index = 0; index < files.length; index += 2) {
-      await client.config('SET', files[index]?.slice(2) ?? '', files[index + 1] ?? '');
-    }
-    await client.config('SET', 'tls-auth-clients', 'no');
-    tlsPort = server.port + 10_000;
-    await client.config('SET', 'tls-port', tlsPort);
-  });
-
-  async function lockOver(input: NodeInput): Promise<Lock> {
-    const nodes = createNodes([input], resolveOptions(patient, 1));
-    try {
-      await nodes.whenReady(5_000);
-      const redlock = new Redlock(nodes.nodes, { ...patient, wait: 0 });
-      const lock = await redlock.acquire('r');
-      await lock.release();
-      await redlock.close();
-      return lock;
-    } finally {
-      await nodes.close();
-    }
-  }
-
-  it('refuses a server with a certificate that nobody vouches for', async () => {
-    await expect(lockOver(`rediss://127.0.0.1:${tlsPort}`)).rejects.toMatchObject({
-      code: 'NO_QUORUM',
-      message: expect.stringMatching(/self.signed certificate/),
-    });
-  });
-
-  it('refuses a server that is another than the one named', async () => {
-    const tls = { ca: certificate };
-
-    await expect(lockOver({ host: '127.0.0.1', port: tlsPort, tls })).rejects.toMatchObject({
-      code: 'NO_QUORUM',
-      message: expect.stringMatching(/does not match|altnames/i),
-    });
-  });
-
-  it('locks over a server that is the one named', async () => {
-    const tls = { ca: certificate, servername: 'locks.test' };
-
-    expect(await lockOver({ host: '127.0.0.1', port: tlsPort, tls })).toMatchObject({
-      resources: ['r'],
-    });
-  });
-
-  it.each(['?rejectUnauthorized=false', '?tls=false', '?ssl_cert_reqs=none', '?family=0&tls=no'])(
-    'cannot be weakened by what stands in a URL: %s',
-    (query) => {
-      expect(() => createNodes([`rediss://127.0.0.1:1${query}`], resolveOptions({}, 1))).toThrow(
-        TypeError,
-      );
-    },
-  );
 });
