@@ -1,6 +1,4 @@
 // The page in a real browser, over five real servers and real processes.
-import { rmSync } from 'node:fs';
-
 import {
   afterAll,
   afterEach,
@@ -11,16 +9,9 @@ import {
   it,
   jest,
 } from '@jest/globals';
-import type { Browser } from 'playwright-core';
 
-import { compile } from '../test/support/compile.js';
-import {
-  LabPage,
-  startBrowser,
-  startLab,
-  until,
-  type LabServer,
-} from '../test/support/lab-page.js';
+import { Lab } from '../test/support/lab.js';
+import { until, type LabPage } from '../test/support/lab-page.js';
 
 // For a browser on a busy machine; each test waits out the nodes' quarantine.
 jest.setTimeout(90_000);
@@ -30,23 +21,17 @@ const SALE = { stock: 20, buyers: 40, replicas: 3, section: 20 };
 const ENDLESS = { stock: 10_000, buyers: 10_000, replicas: 3, section: 10 };
 
 describe('the lock lab', () => {
-  let folder: string;
-  let server: LabServer;
-  let browser: Browser;
+  let scene: Lab;
   let lab: LabPage;
 
   beforeAll(async () => {
-    folder = compile('lib', 'sample-app');
-    [server, browser] = await Promise.all([startLab(folder), startBrowser()]);
+    scene = await Lab.start();
   });
 
-  afterAll(async () => {
-    await Promise.all([server.kill(), browser.close()]);
-    rmSync(folder, { recursive: true });
-  });
+  afterAll(() => scene.stop());
 
   beforeEach(async () => {
-    lab = await LabPage.open(browser, server.url);
+    lab = await scene.open();
   });
 
   afterEach(async () => {
@@ -269,7 +254,7 @@ describe('the lock lab', () => {
   ] as const)('is accessible in $scheme', async ({ scheme, isLocked, checkedAt }) => {
     // axe is injected into the page, which forbids foreign scripts.
     const options = { colorScheme: scheme, reducedMotion: 'reduce', bypassCSP: true } as const;
-    const seen = await LabPage.open(browser, server.url, options);
+    const seen = await scene.open(options);
     await seen.click('Start the job');
     await seen.click('Acquire');
     await seen.see('HTTP/1.1');
@@ -295,17 +280,16 @@ describe('the lock lab', () => {
   });
 
   it('finds its server again after a restart', async () => {
-    const port = Number(new URL(server.url).port);
     await lab.page.locator('.try input[name=watchdog]').check();
     await lab.click('Acquire');
     await lab.see('you hold demo');
-    await server.kill();
+    await scene.kill();
     await lab.see('no connection, trying again');
     await lab.see('What is to be seen is how it was');
     await lab.page.setViewportSize({ width: 360, height: 640 });
     expect(await lab.isWiderThanScreen()).toBe(false);
 
-    server = await startLab(folder, port);
+    await scene.restart();
 
     await lab.see('● live');
     await lab.see('you hold nothing');

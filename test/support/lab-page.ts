@@ -1,48 +1,13 @@
 // The sample app's page in a real browser, as a user finds and clicks it.
-import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, symlinkSync } from 'node:fs';
+import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 
 import axe from 'axe-core';
-import { chromium, type Browser, type BrowserContextOptions, type Page } from 'playwright-core';
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 
-import { BoundProcess } from '../../sample-app/infrastructure/bound-process.js';
 import { eventually } from './eventually.js';
 
 const ROOT = join(import.meta.dirname, '../..');
-
-/** Starts the browser that is installed here. */
-export async function startBrowser(): Promise<Browser> {
-  const [executablePath] = ['chromium', 'chromium-browser', 'google-chrome'].flatMap((command) => {
-    const path = spawnSync('sh', ['-c', `command -v ${command}`], { encoding: 'utf8' }).stdout;
-    return path === '' ? [] : [path.trim()];
-  });
-  if (executablePath === undefined) {
-    throw new Error('Expected chromium on PATH: run the tests by `npm test`, which installs it.');
-  }
-  // It has no sandbox of its own for root.
-  const args = process.getuid?.() === 0 ? ['--no-sandbox'] : [];
-  return chromium.launch({ executablePath, args });
-}
-
-/** The application as a process, with the page that Vite has built. */
-export interface LabServer {
-  readonly url: string;
-  kill(): Promise<void>;
-}
-
-/** @param folder where `compile` has put the application */
-export async function startLab(folder: string, port = 0): Promise<LabServer> {
-  const page = join(ROOT, 'dist/page');
-  if (!existsSync(page)) throw new Error('Expected dist/page: run `npm run build:page` first.');
-  if (!existsSync(join(folder, 'page'))) symlinkSync(page, join(folder, 'page'), 'dir');
-  const child = new BoundProcess(process.execPath, [join(folder, 'sample-app/main.js')], {
-    ...process.env,
-    PORT: `${port}`,
-  });
-  const [, url = ''] = await child.line(/listening on (http:\S+:\d+)/);
-  return { url, kill: () => child.end('SIGKILL') };
-}
 
 /** What the sale's form takes. */
 export interface SaleForm {

@@ -1,95 +1,25 @@
-import { describe, expect, it, jest } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { Controller, Get } from '@nestjs/common';
-import { HealthCheck, HealthCheckService, TerminusModule } from '@nestjs/terminus';
-import {
-  MemoryNode,
-  minutes,
-  RedlockModule,
-  RedlockService,
-  seconds,
-  type NodeInput,
-  type NodeStatus,
-  type RedlockModuleOptions,
-} from 'nestjs-locked';
-import {
-  RedlockHealthIndicator,
-  type RedlockHealth,
-  type RedlockHealthOptions,
-} from 'nestjs-locked/terminus';
-import { fakeTimersEnvironment } from 'nestjs-locked/testing';
+import { HealthCheck, HealthCheckService } from '@nestjs/terminus';
+import { MemoryNode, minutes, RedlockModule, RedlockService, seconds } from 'nestjs-locked';
+import { RedlockHealthIndicator } from 'nestjs-locked/terminus';
 
-import { afterTest } from '../support/after-test.js';
+import {
+  healthOf,
+  LostNode,
+  metadata,
+  MissetNode,
+  NODE_TIMEOUT,
+  pass,
+  settled,
+  startIndicator,
+  startInFakeTime,
+  startServers,
+  urlsOf,
+} from './indicator-scene.js';
 import { startPlain, startServer } from '../nest/support/applications.js';
 import { faultyNodes } from '../nest/support/faulty-nodes.js';
 import { rejection } from '../nest/support/events.js';
-import { startRedisServers, type RedisServer } from '../support/redis-servers.js';
-
-const metadata = { imports: [TerminusModule], providers: [RedlockHealthIndicator] };
-
-/** Brand-new servers would be in quarantine; the node timeout is one for a machine that is busy. */
-const settled: RedlockModuleOptions = { quarantine: false, nodeTimeout: 2_000 };
-
-async function startServers(count: number, args: readonly string[] = []): Promise<RedisServer[]> {
-  const servers = await startRedisServers(count, { args });
-  for (const server of servers) afterTest(() => server.stop());
-  return servers;
-}
-
-async function startIndicator(
-  nodes: readonly NodeInput[],
-  options: RedlockModuleOptions = settled,
-): Promise<RedlockHealthIndicator> {
-  const imports = [RedlockModule.forRoot(nodes, options), ...metadata.imports];
-  return (await startPlain({ ...metadata, imports })).get(RedlockHealthIndicator);
-}
-
-const NODE_TIMEOUT = 200;
-
-/** Nodes that fail on command; only {@link pass} lets time pass. */
-async function startInFakeTime() {
-  // What promises and Nest itself go by stays real.
-  jest.useFakeTimers({ doNotFake: ['nextTick', 'queueMicrotask', 'setImmediate'] });
-  afterTest(() => jest.useRealTimers());
-  const nodes = faultyNodes();
-  const environment = fakeTimersEnvironment();
-  const indicator = await startIndicator(nodes, { nodeTimeout: NODE_TIMEOUT, environment });
-  return { indicator, nodes };
-}
-
-function pass(duration: number): Promise<void> {
-  return jest.advanceTimersByTimeAsync(duration);
-}
-
-async function healthOf(
-  indicator: RedlockHealthIndicator,
-  options?: RedlockHealthOptions,
-): Promise<{ status: string } & RedlockHealth> {
-  const { locks } = await indicator.isHealthy('locks', options);
-  return locks as unknown as { status: string } & RedlockHealth;
-}
-
-function urlsOf(servers: readonly RedisServer[]): string[] {
-  return servers.map(({ url }) => url);
-}
-
-/** A node whose clock is `offset` ms off. */
-class MissetNode extends MemoryNode {
-  constructor(readonly offset: number) {
-    const wallClock = (): number => Date.now() + offset;
-    super({ environment: { ...fakeTimersEnvironment(), wallClock } });
-  }
-
-  override status(): NodeStatus {
-    return { ...super.status(), clockOffset: this.offset };
-  }
-}
-
-/** A node that has answered, and is down when its status is asked for. */
-class LostNode extends MemoryNode {
-  override status(): NodeStatus {
-    return { ...super.status(), state: 'down' };
-  }
-}
 
 describe('RedlockHealthIndicator', () => {
   it('is up without blemish while every node votes', async () => {
