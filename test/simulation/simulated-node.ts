@@ -16,6 +16,7 @@ import type {
   World,
 } from '../../lib/core/lock-node.js';
 import { wakeChannel } from './script-model.js';
+import { SimulatedEars } from './simulated-ears.js';
 import type { LeaseCheck } from './checks/lease-check.js';
 import type { Connection, Link } from './link.js';
 import type { SimulatedEnvironment } from './simulated-machine.js';
@@ -36,14 +37,6 @@ interface Outstanding {
   readonly onReply: (reply: Reply) => void;
 }
 
-/** A subscription, over all connections. */
-interface Ear {
-  readonly channel: string;
-  readonly listener: WakeListener;
-  isLive: boolean;
-  stop: () => void;
-}
-
 /** What the core knows as one node. */
 export class SimulatedNode implements LockNode {
   #connection: Connection | null = null;
@@ -52,7 +45,7 @@ export class SimulatedNode implements LockNode {
   #isStallWatched = false;
   readonly #outstanding = new Map<Command, Outstanding>();
   readonly #pending: PendingReleases<Connection>;
-  readonly #ears = new Set<Ear>();
+  readonly #ears: SimulatedEars;
 
   constructor(
     readonly name: string,
@@ -63,6 +56,7 @@ export class SimulatedNode implements LockNode {
     private readonly leases: LeaseCheck,
   ) {
     this.#pending = new PendingReleases(environment);
+    this.#ears = new SimulatedEars(environment, link);
     this.#connect();
   }
 
@@ -79,7 +73,7 @@ export class SimulatedNode implements LockNode {
     const connection = this.#usableConnection();
     if (connection !== null && this.#pending.join(request.ownerId, connection, onAnswer)) return;
     const release = this.#pending.add(request, connection, onAnswer);
-    const isListening = this.#isListening(request);
+    const isListening = this.#ears.isListening(request);
     // By the connection that was found usable before: a machine may stand still in between.
     this.#send(connection, { kind: 'release', request, isListening }, (reply) => {
       if (reply.vote === 'done') this.#pending.confirm(release);
@@ -94,14 +88,7 @@ export class SimulatedNode implements LockNode {
   }
 
   listen(world: World, resource: string, listener: WakeListener): () => void {
-    const channel = wakeChannel(world, resource);
-    const ear: Ear = { channel, listener, isLive: false, stop: () => undefined };
-    this.#ears.add(ear);
-    if (this.#isReady) this.#subscribe(ear);
-    return () => {
-      this.#ears.delete(ear);
-      ear.stop();
-    };
+    return this.#ears.add(wakeChannel(world, resource), listener, this.#isReady);
   }
 
   status(): NodeStatus {
@@ -116,36 +103,10 @@ export class SimulatedNode implements LockNode {
 
   /** The process is gone, and its connections with it. */
   end(): void {
-    for (const { stop } of this.#ears) stop();
-    this.#ears.clear();
+    this.#ears.end();
     this.#outstanding.clear();
     if (this.#connection !== null) this.link.close(this.#connection);
     this.#connection = null;
-  }
-
-  #subscribe(ear: Ear): void {
-    const { machine } = this.environment;
-    const tell = (what: () => void): void => {
-      if (this.environment.isEnded) return;
-      machine.run(() => {
-        if (this.#ears.has(ear)) what();
-      });
-    };
-    ear.stop();
-    ear.stop = this.link.subscribe(
-      ear.channel,
-      () =>
-        tell(() => {
-          ear.isLive = true;
-          ear.listener.onLive(true);
-        }),
-      (told) => tell(() => ear.listener.onWake(told)),
-    );
-  }
-
-  #isListening({ world, resources }: ReleaseRequest): boolean {
-    const channels = resources.map((resource) => wakeChannel(world, resource));
-    return [...this.#ears].some(({ channel, isLive }) => isLive && channels.includes(channel));
   }
 
   #askForLease(
@@ -251,7 +212,7 @@ export class SimulatedNode implements LockNode {
     this.#isReady = true;
     this.#wasSuspended = false;
     this.#flushReleases();
-    for (const ear of this.#ears) this.#subscribe(ear);
+    this.#ears.subscribe();
   }
 
   #flushReleases(): void {
@@ -260,7 +221,7 @@ export class SimulatedNode implements LockNode {
     for (const release of this.#pending.dueOn(connection)) {
       release.sentOn = connection;
       const { request } = release;
-      const isListening = this.#isListening(request);
+      const isListening = this.#ears.isListening(request);
       this.#write(connection, { kind: 'release', request, isListening }, (reply) => {
         if (reply.vote === 'done') this.#pending.confirm(release);
         else release.sentOn = null;
@@ -284,11 +245,7 @@ export class SimulatedNode implements LockNode {
     this.#connection = null;
     this.#isReady = false;
     this.link.close(connection);
-    for (const ear of this.#ears) {
-      ear.isLive = false;
-      ear.stop();
-      ear.listener.onLive(false);
-    }
+    this.#ears.fallDeaf();
     const outstanding = [...this.#outstanding.values()];
     this.#outstanding.clear();
     for (const { onReply } of outstanding) onReply(lost);
