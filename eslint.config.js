@@ -20,6 +20,7 @@ export default defineConfig(
   globalIgnores(['dist/', 'coverage/', 'docs/api/']),
   { linterOptions: { reportUnusedDisableDirectives: 'error' } },
   js.configs.recommended,
+  { rules: { 'max-lines': ['error', 300] } },
   {
     files: ['**/*.{js,mjs,cjs}'],
     languageOptions: {
@@ -48,7 +49,6 @@ export default defineConfig(
   {
     files: ['lib/**/*.ts'],
     rules: {
-      'max-lines': ['error', { max: 300, skipBlankLines: true, skipComments: true }],
       'max-lines-per-function': ['error', { max: 50, skipBlankLines: true, skipComments: true }],
     },
   },
