@@ -98,10 +98,10 @@ export class NodeHealth {
     const isReported = now - this.#suspensionReportedAt >= REPORT_INTERVAL;
     this.#unreportedSuspensions = isReported ? 0 : unreported + 1;
     if (isReported) this.#suspensionReportedAt = now;
+    const message = `Suspended: silent for ${silence} ms, commands unanswered: ${backlog}.`;
     const times =
       unreported > 0 ? ` Suspended ${unreported} more times since this was last logged.` : '';
-    const unanswered = `commands unanswered: ${backlog}.${times}`;
-    this.#change('suspended', `Suspended: silent for ${silence} ms, ${unanswered}`, this.#findings);
+    this.#change('suspended', message, this.#findings, true, times);
   }
 
   /** It answers again, as it was before. */
@@ -177,6 +177,7 @@ export class NodeHealth {
     message: string,
     findings: readonly string[],
     isTrouble = true,
+    remark = '',
   ): void {
     // Another reason for being down is no news: each attempt to connect may fail in its own way.
     const isNews = state !== this.#state || findings.join() !== this.#findings.join();
@@ -186,7 +187,7 @@ export class NodeHealth {
     this.#message = message;
     this.#findings = findings;
     this.#onFirstOutcome();
-    if (isNews && !isFlapping) this.#report(message, isTrouble);
+    if (isNews && !isFlapping) this.#report(message + remark, isTrouble);
   }
 
   // Not at once: whoever is told may ask for anything, and may throw. Neither must come between

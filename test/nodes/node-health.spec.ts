@@ -42,6 +42,14 @@ describe('a node that is suspended and resumes over and over', () => {
     ]);
   });
 
+  it('says to a call only why it is not asked: how often that is so is for the log', async () => {
+    await flap(400);
+
+    health.suspended(120, 1);
+
+    expect(health.failure.message).toBe('Suspended: silent for 120 ms, commands unanswered: 1.');
+  });
+
   it('is told of once as long as it is silent, and when it is back', async () => {
     for (let look = 0; look < 100; look += 1) {
       health.suspended(120 + 30 * look, 1);
