@@ -89,10 +89,14 @@ export class LockedInterceptor implements NestInterceptor {
   }
 
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
+    // Of several interceptors the innermost translates, by the statuses of the first.
+    const call: ExecutionContext & Call = context;
+    const httpStatus = (call[httpStatusToken] ??= this.#httpStatus);
     const definition = definitionOf(context.getHandler(), context.getClass());
     const response =
       definition === undefined ? next.handle() : this.#respondInScope(definition, context, next);
-    const translate = (error: unknown): Promise<unknown> => this.#translate(error, context);
+    const translate = (error: unknown): Promise<unknown> =>
+      this.#translate(error, context, httpStatus);
     const told = response.pipe(
       catchError(async (error: unknown) => {
         throw await translate(error);
@@ -147,11 +151,20 @@ export class LockedInterceptor implements NestInterceptor {
     scope.admit(await acquireEntry(service, definition, names, scope.signal));
   }
 
-  async #translate(error: unknown, context: ExecutionContext): Promise<unknown> {
+  async #translate(
+    error: unknown,
+    context: ExecutionContext,
+    httpStatus: ResolvedHttpStatus,
+  ): Promise<unknown> {
     if (!(error instanceof RedlockError)) return error;
     const httpServer = this.#adapterHost.httpAdapter as HttpAdapterHost['httpAdapter'] | undefined;
-    return toTransportError(error, context, this.#httpStatus, httpServer);
+    return toTransportError(error, context, httpStatus, httpServer);
   }
+}
+
+/** An execution context, to which the first interceptor has given its statuses. */
+interface Call {
+  [httpStatusToken]?: ResolvedHttpStatus | undefined;
 }
 
 /** Whether it is a call by which a client of GraphQL subscribes. */

@@ -21,6 +21,7 @@ import {
   LockTakenError,
   NoQuorumError,
   RedlockClosedError,
+  RedlockModule,
   RedlockService,
 } from 'nestjs-locked';
 import { concat, of, throwError, type Observable } from 'rxjs';
@@ -162,6 +163,17 @@ describe('over HTTP', () => {
     expect(taken).toMatchObject({ status: 409, body: { statusCode: 409 } });
     expect(await getJson(url, '/failing/expired')).toMatchObject({ status: 502 });
     expect(await getJson(url, '/failing/lost')).toMatchObject({ status: 599 });
+  });
+
+  it.each(['/locked', '/deep'])('statuses are those of the first domain: %s', async (path) => {
+    const imports = [RedlockModule.forRoot(undefined, { name: 'further' })];
+    const httpStatus = { taken: 409 };
+    const { url, application } = await startServer({ ...metadata, imports }, { httpStatus });
+    const redlock = application.get(RedlockService);
+
+    const taken = await redlock.using('account:42', () => getJson(url, path));
+
+    expect(taken).toMatchObject({ status: 409, body: { statusCode: 409 } });
   });
 
   it('a status that is undefined is the default', async () => {
