@@ -99,6 +99,8 @@ function readOptions(given: number | LockedOptions) {
     throw wrongType('onTaken', "'throw', 'skip' or a function", onTaken);
   }
   checkBoolean('reentrant', using.reentrant ?? false);
+  // An endpoint's call has a signal of its own, so another one would have no effect.
+  if ('signal' in using) throw wrongType('signal', 'left out', using.signal);
   resolveAcquire(resolveOptions(widest, 1), 'using', using.ttl, using);
   return { onTaken, domain, using };
 }

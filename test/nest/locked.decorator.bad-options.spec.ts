@@ -34,6 +34,7 @@ describe('@Locked', () => {
     ['onTaken maybe', () => Locked('a', { onTaken: 'maybe' as 'skip' }), /onTaken .*got "maybe"/],
     ['reentrant 1', () => Locked('a', { reentrant: 1 as unknown as true }), /reentrant .*got 1/],
     ['an option that is none', () => Locked('a', { waits: 0 } as object), /options .*got "waits"/],
+    ['a signal', () => Locked('a', { signal: AbortSignal.abort() } as object), /signal .*left out/],
     ['an empty domain', () => Locked('a', { redlock: '' }), /lock domain .*got ""/],
   ])('refuses %s when the class is defined, naming the method', (_name, create, message) => {
     const define = (): unknown => {
