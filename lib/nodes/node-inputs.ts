@@ -73,7 +73,8 @@ export function createNodes(
   if (inputs === undefined) {
     return nodeSet([new MemoryNode({ environment })], [], environment, peers);
   }
-  const entries = inputs.map((input: unknown, index) =>
+  // Not `map`, which passes over the holes of a sparse array.
+  const entries = Array.from(inputs, (input: unknown, index) =>
     readEntry(input, options.world.keyPrefix, `nodes[${index}]`),
   );
   checkDistinct(entries);

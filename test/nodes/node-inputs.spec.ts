@@ -139,6 +139,10 @@ describe('what a node may be named by', () => {
     expect(refused).toThrow(/nodes\[0\]\.connectTimeout .* got/);
   });
 
+  it('is not the hole that a comma too many leaves', () => {
+    expect(() => create(new Array(1))).toThrow(/^Expected nodes\[0\] to be .*, got undefined$/);
+  });
+
   it('names the scheme that it does not know', () => {
     expect(() => create(['http://example.test'])).toThrow(/nodes\[0\].*"http:\/\/"/);
   });
