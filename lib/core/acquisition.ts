@@ -5,7 +5,7 @@ import { ignoreAbort, interruptOnAbort } from './abort-listener.js';
 import { Attempt, decidedBy, tieBreakerOf } from './attempt.js';
 import { TIMER_ERROR } from './environment.js';
 import { Holding } from './holding.js';
-import { nodeTimeoutOf } from './options.js';
+import { DELAY_MAX, nodeTimeoutOf } from './options.js';
 import { queuedError, refusalError } from './refusals.js';
 import { Waiter } from './waiter.js';
 import type { AttemptResult, FailedAttempt } from './attempt.js';
@@ -265,7 +265,7 @@ export class Acquisition {
   // would follow that is given up before it is answered, and in the way of others meanwhile.
   #patience(): Milliseconds {
     const left = this.#deadline - this.#context.environment.now();
-    return left > 0 ? left + TIMER_ERROR : 0;
+    return left > 0 ? Math.min(left + TIMER_ERROR, DELAY_MAX) : 0;
   }
 
   #randomOf({ min, max }: RetryDelay): Milliseconds {

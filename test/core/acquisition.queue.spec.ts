@@ -1,4 +1,4 @@
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 
 import { LockTakenError } from '../../lib/core/errors.js';
 import { expectInstance, reasonOf, setScene } from './scene.js';
@@ -156,6 +156,19 @@ describe('calls of one process', () => {
     await environment.settle();
 
     expect((await until(waiting, 1)).isValid).toBe(true);
+  });
+
+  it('may wait for as long as a timer can run, and not with a longer one', async () => {
+    const { redlock, environment, until } = setScene();
+    const longest = 2_147_483_647;
+    const startTimer = jest.spyOn(environment, 'startTimer');
+    const lock = await until(redlock.acquire('r', ttl));
+
+    const waiting = redlock.acquire('r', ttl, { wait: longest });
+    await until(lock.release());
+
+    expect((await until(waiting)).isValid).toBe(true);
+    expect(Math.max(...startTimer.mock.calls.map(([delay]) => delay))).toBe(longest);
   });
 
   it('pass over one that has given up', async () => {
