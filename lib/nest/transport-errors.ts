@@ -9,7 +9,7 @@ import {
   type HttpServer,
 } from '@nestjs/common';
 
-import { checkNames, checkObject } from '../core/option-checks.js';
+import { checkNames, checkObject, describe } from '../core/option-checks.js';
 import {
   LockTakenError,
   NoQuorumError,
@@ -50,7 +50,7 @@ export function resolveHttpStatus(given: RedlockHttpStatus = {}): ResolvedHttpSt
   for (const [name, status] of Object.entries(resolved)) {
     if (Number.isInteger(status) && status >= 400 && status <= 599) continue;
     throw new RangeError(
-      `Expected httpStatus.${name} to be an integer from 400 to 599, got ${String(status)}`,
+      `Expected httpStatus.${name} to be an integer from 400 to 599, got ${describe(status)}`,
     );
   }
   return Object.freeze(resolved);

@@ -69,6 +69,11 @@ describe('RedlockModule given bad input', () => {
       /httpStatus\.lost .*from 400 to 599, got 600/,
     ],
     [
+      'a status that is a text',
+      () => RedlockModule.forRoot(undefined, { httpStatus: { taken: '423' as never } }),
+      /httpStatus\.taken .*got "423"/,
+    ],
+    [
       'a status of what is none',
       () => RedlockModule.forRoot(undefined, { httpStatus: { closed: 503 } as object }),
       /httpStatus as in RedlockHttpStatus, got "closed"/,
