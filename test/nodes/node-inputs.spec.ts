@@ -139,6 +139,12 @@ describe('what a node may be named by', () => {
     expect(refused).toThrow(/nodes\[0\]\.connectTimeout .* got/);
   });
 
+  it('shows a number that is an empty text as one', () => {
+    const refused = (): unknown => create([{ host: 'example.test', db: '' }]);
+
+    expect(refused).toThrow(/^Expected nodes\[0\]\.db to be a whole number, got ""$/);
+  });
+
   it('is not the hole that a comma too many leaves', () => {
     expect(() => create(new Array(1))).toThrow(/^Expected nodes\[0\] to be .*, got undefined$/);
   });
