@@ -94,7 +94,7 @@ export class LockTakenError extends RedlockError {
   static override readonly code = 'LOCK_TAKEN';
   readonly code = LockTakenError.code;
   override readonly name = 'LockTakenError';
-  /** When a quorum of nodes may be free again, in ms; null where no node said. Not a promise. */
+  /** When a quorum of nodes may be free again, in ms; null where that is unknown. Not a promise. */
   readonly retryAfter: Milliseconds | null;
   /**
    * Those of `resources` that were found taken, sorted. Each node names at most one, so others may

@@ -7,12 +7,12 @@ import type { Milliseconds } from './units.js';
 /** What one node knows of a resource. */
 export interface NodeResourceState {
   readonly node: string;
-  /** `unknown`: the node did not answer. */
+  /** `unknown`: the node did not answer, or with an error. */
   readonly state: 'free' | 'held' | 'unknown';
   readonly ownerId: string | null;
-  /** What is left of the ttl on that node, in ms; 0 where it is free or unknown. */
+  /** What is left of the ttl on that node, in ms; 0 where it is free, unknown or without a ttl. */
   readonly remaining: Milliseconds;
-  /** Why it did not answer, or would refuse to lock the resource; empty where neither is so. */
+  /** Why it is unknown, or the node would refuse to lock it; empty where neither is so. */
   readonly message: string;
 }
 

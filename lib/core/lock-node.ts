@@ -110,8 +110,9 @@ export interface WakeListener {
 }
 
 /**
- * Who holds a resource on one node; `ownerId` is null where nobody does. `refusal` is why the node
- * would not lock it now, such as want of memory; empty where it would, or nobody knows.
+ * Who holds a resource on one node; `ownerId` is null where nobody does. `remaining` ms are left of
+ * its ttl (0: nobody holds it; -1: no ttl). `refusal` is why the node would not lock it now, such
+ * as want of memory; empty where it would, or nobody knows.
  */
 export type InspectAnswer =
   | {

@@ -14,7 +14,7 @@ import type { Milliseconds } from './units.js';
 export interface RetryDelay {
   /** At least 1 ms. */
   readonly min: Milliseconds;
-  /** At least `min`. */
+  /** `min` to 2_147_483_647 ms. Left out, it is the default, or `min` if that is longer. */
   readonly max: Milliseconds;
 }
 
@@ -23,9 +23,10 @@ export interface AcquireOptions {
   /**
    * How long to keep trying while others hold the resource or too few nodes answer, in whole
    * ms, 0 to 2_147_483_647; 0 makes one attempt. Counted from the call, including the time in this
-   * process's queue. The first attempt has its whole `nodeTimeout` all the same. If the vote is
-   * split, as among replicas that ask at once, up to three more follow, each after a `retryDelay`:
-   * otherwise each replica might be told that another has the lock.
+   * process's queue. The first attempt has its whole `nodeTimeout` all the same. If only the
+   * fencing token was in the way, up to three more follow at once. If the vote is split, as among
+   * replicas that ask at once, up to three more follow, each after a `retryDelay`: otherwise each
+   * replica might be told that another has the lock.
    * @default 5_000 – longer than most critical sections, shorter than most HTTP timeouts
    */
   readonly wait?: Milliseconds;

@@ -37,7 +37,10 @@ export interface LockedOptions<Taken extends OnTaken = OnTaken>
    * @default 'throw' – work that was not done should not look done
    */
   readonly onTaken?: Taken;
-  /** The lock domain to use, if the application has several: `forRoot(nodes, { name })`. */
+  /**
+   * The lock domain to use, if the application has several: `forRoot(nodes, { name })`.
+   * @default the one without a name
+   */
   readonly redlock?: string;
 }
 

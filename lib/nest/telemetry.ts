@@ -11,7 +11,10 @@ import type { Milliseconds } from '../core/units.js';
 import { redlockLogger } from './redlock.logger.js';
 import { defaultDomain } from './redlock.tokens.js';
 
-/** Published on `nestjs-locked:acquire` for each call for a lock, whether or not it got one. */
+/**
+ * Published on `nestjs-locked:acquire` for each call for a lock, whether or not it got one. Not for
+ * one that joins a held lock, or is refused with a `LockReentryError` or for bad input.
+ */
 export interface AcquireMessage {
   /** Name of the lock domain, `default` unless the module was given another. */
   readonly redlock: string;

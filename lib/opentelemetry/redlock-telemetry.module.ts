@@ -30,7 +30,7 @@ export interface RedlockTelemetryOptions {
    * Names the class of a resource, such as `order` for `order:4711`, as an attribute of metrics
    * and spans. Keep the classes few: each is a time series of its own. Return undefined for no
    * class; those of several resources are joined by `+`. Called whenever a lock is acquired,
-   * extended, released or lost, so it has to be quick.
+   * refused, extended, released or lost, so it has to be quick.
    * @default no class
    */
   readonly resourceClass?: (resource: string) => string | undefined;

@@ -80,6 +80,7 @@ export class RedlockHealthIndicator {
    * rejects because of a node. The result is up or down under `key`, by default `redlock`, with
    * {@link RedlockHealth} as its details.
    * @throws Error of Nest if there is no such lock domain.
+   * @throws TypeError, RangeError for a bad name of a domain or resource.
    */
   async isHealthy<const Key extends string = 'redlock'>(
     key: Key = 'redlock' as Key,

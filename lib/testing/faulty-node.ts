@@ -201,8 +201,8 @@ export class FaultyNode implements LockNode {
 
   /**
    * Loses all keys that were taken through this node, by {@link occupy} too, like a server that
-   * restarts without its data. A holder learns of it at its next extension, after a third of the
-   * ttl at the latest.
+   * restarts without its data. A holder learns of it at its next extension: with the watchdog,
+   * after a third of the ttl at the latest.
    */
   lose(): void {
     for (const request of this.#stored.values()) this.#delete(request, request.resources);
