@@ -21,7 +21,7 @@ export interface AcquireMessage {
   readonly resources: readonly string[];
   /** From the call to its outcome, in ms. */
   readonly waited: Milliseconds;
-  /** How often the nodes were asked; 0 where a call of this process handed its lock over. */
+  /** How often the nodes were asked; 0 where they were not, as for a lock that was handed over. */
   readonly attempts: number;
   /** Why there is no lock; undefined where there is one. */
   readonly error: unknown;
@@ -60,7 +60,10 @@ export interface LostMessage {
   readonly heldFor: Milliseconds;
 }
 
-/** Published on `nestjs-locked:round` for each round, when it was decided. */
+/**
+ * Published on `nestjs-locked:round` for each round, when it was decided. Not for one that its
+ * caller broke off, or that one node decided in place of all, after a split vote.
+ */
 export interface RoundMessage {
   readonly redlock: string;
   readonly operation: RoundOperation;
