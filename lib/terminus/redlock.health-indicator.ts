@@ -103,7 +103,8 @@ function judge(status: RedlockStatus, answers: readonly NodeResourceState[]): Re
   const nodes = status.nodes.map((node, index) => judgeNode(node, answers[index]));
   const voting = nodes.filter(({ isVoting }) => isVoting).length;
   const isFlawless = nodes.every(({ isVoting, findings }) => isVoting && findings.length === 0);
-  return { isDegraded: voting >= quorum && !isFlawless, isClosed, quorum, voting, nodes };
+  const isDegraded = !isClosed && voting >= quorum && !isFlawless;
+  return { isDegraded, isClosed, quorum, voting, nodes };
 }
 
 function judgeNode(status: NodeStatus, answer: NodeResourceState | undefined): RedlockNodeHealth {

@@ -168,15 +168,17 @@ describe('RedlockHealthIndicator', () => {
     expect(health.nodes[0]?.findings.join()).toContain('allkeys-lru');
   });
 
-  it('is down once the application shuts down', async () => {
-    const imports = [RedlockModule.forRoot([new MemoryNode()]), ...metadata.imports];
+  it('is down, not degraded, once the application shuts down, whatever its nodes do', async () => {
+    const nodes = faultyNodes();
+    const imports = [RedlockModule.forRoot(nodes), ...metadata.imports];
     const module = await startPlain({ ...metadata, imports });
     const indicator = module.get(RedlockHealthIndicator);
     await module.close();
+    nodes[0]?.refuse();
 
     const health = await healthOf(indicator);
 
-    expect(health).toMatchObject({ status: 'down', isClosed: true, voting: 1 });
+    expect(health).toMatchObject({ status: 'down', isClosed: true, isDegraded: false, voting: 2 });
   });
 
   it('asks the lock domain that it is told, about the resource that it is told', async () => {
