@@ -7,6 +7,7 @@ import { HealthIndicatorService, type HealthIndicatorResult } from '@nestjs/term
 import { systemEnvironment, toIsoTime } from '../core/environment.js';
 import type { NodeResourceState } from '../core/inspection.js';
 import type { NodeStatus } from '../core/lock-node.js';
+import { checkNames, checkObject } from '../core/option-checks.js';
 import type { RedlockStatus } from '../core/redlock.js';
 import { RedlockService } from '../nest/redlock.service.js';
 import { getRedlockToken } from '../nest/redlock.tokens.js';
@@ -80,12 +81,15 @@ export class RedlockHealthIndicator {
    * rejects because of a node. The result is up or down under `key`, by default `redlock`, with
    * {@link RedlockHealth} as its details.
    * @throws Error of Nest if there is no such lock domain.
-   * @throws TypeError, RangeError for a bad name of a domain or resource.
+   * @throws TypeError, RangeError for bad options, or a bad name of a domain or resource.
    */
   async isHealthy<const Key extends string = 'redlock'>(
     key: Key = 'redlock' as Key,
     options: RedlockHealthOptions = {},
   ): Promise<HealthIndicatorResult<Key>> {
+    checkObject('options', options);
+    // With a misspelt one it would tell how another lock domain is.
+    checkNames('only options of RedlockHealthOptions', options, HEALTH_OPTIONS);
     const { redlock, resource = 'nestjs-locked:health' } = options;
     const token = getRedlockToken(redlock);
     const service = this.#moduleRef.get<RedlockService>(token, { strict: false });
@@ -96,6 +100,11 @@ export class RedlockHealthIndicator {
     return isUp ? indicator.up({ ...health }) : indicator.down({ ...health });
   }
 }
+
+const HEALTH_OPTIONS: Readonly<Record<keyof RedlockHealthOptions, true>> = {
+  redlock: true,
+  resource: true,
+};
 
 // Status and answers are of the same nodes in the same order.
 function judge(status: RedlockStatus, answers: readonly NodeResourceState[]): RedlockHealth {

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { Controller, Get } from '@nestjs/common';
 import { HealthCheck, HealthCheckService } from '@nestjs/terminus';
 import { MemoryNode, minutes, RedlockModule, RedlockService, seconds } from 'nestjs-locked';
-import { RedlockHealthIndicator } from 'nestjs-locked/terminus';
+import { RedlockHealthIndicator, type RedlockHealthOptions } from 'nestjs-locked/terminus';
 
 import {
   healthOf,
@@ -204,6 +204,17 @@ describe('RedlockHealthIndicator', () => {
     expect(health.nodes.map(({ name }) => name)).toEqual(['a', 'b', 'c']);
     expect(asked).toEqual(['orders:probe', 'orders:probe', 'orders:probe']);
     expect(String(unknown)).toContain('nowhere');
+  });
+
+  it.each([
+    [{ redlok: 'billing' }, 'Expected only options of RedlockHealthOptions, got "redlok"'],
+    [null, 'Expected options to be an object, got null'],
+  ])('takes options of %j for a mistake', async (options, message) => {
+    const indicator = await startIndicator([new MemoryNode()]);
+
+    const error = await rejection(indicator.isHealthy('locks', options as RedlockHealthOptions));
+
+    expect(error).toEqual(new TypeError(message));
   });
 
   it('makes a readiness endpoint answer 200 or 503', async () => {
