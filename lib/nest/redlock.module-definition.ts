@@ -56,7 +56,10 @@ export interface RedlockNestOptions extends ReentrantOptions {
    * @default true – a transaction around the handler should commit inside the lock
    */
   readonly interceptor?: boolean;
-  /** HTTP statuses of lock errors. With several domains, those of the first count. */
+  /**
+   * HTTP statuses of lock errors. With several domains, those of the first count, or of the first
+   * that leaves `interceptor` on.
+   */
   readonly httpStatus?: RedlockHttpStatus;
   /**
    * Where locks get clocks, timers and randomness from; for tests. A `LockNode` that you pass in
