@@ -58,13 +58,13 @@ export function targetOfOptions(
   origin: string,
 ): RedisTarget {
   checkOptions(options, keyPrefix, origin);
+  const overrides = overridesOf(options);
   return {
     ...addressOf(options),
     get isUnverified() {
       return isUnverified(options);
     },
-    connect: () =>
-      new Redis({ connectionName: 'nestjs-locked', ...options, ...lockConnectionOf(options) }),
+    connect: () => new Redis({ connectionName: 'nestjs-locked', ...options, ...overrides() }),
   };
 }
 
@@ -79,12 +79,13 @@ export function targetOfClient(
   origin: string,
 ): RedisTarget {
   checkOptions(client.options, keyPrefix, origin);
+  const overrides = overridesOf(client.options);
   return {
     ...addressOf(client.options),
     get isUnverified() {
       return isUnverified(client.options);
     },
-    connect: () => client.duplicate(lockConnectionOf(client.options)) as Redis,
+    connect: () => client.duplicate(overrides()) as Redis,
   };
 }
 
@@ -126,8 +127,17 @@ const lockConnection = {
 
 // A keepAlive of 0, the default of ioredis 5, means the system's: mostly two hours. Long before, a
 // NAT or a balancer has forgotten idle connections, and the next call would find all nodes silent.
-function lockConnectionOf({ keepAlive = 0 }: ServerOptions) {
-  return { ...lockConnection, keepAlive: keepAlive > 0 ? keepAlive : KEEP_ALIVE };
+// Each connection asks another Sentinel first: it may have to end, by the stallTimeout, before
+// ioredis has given up one that hangs.
+function overridesOf({ keepAlive = 0, sentinels }: ServerOptions) {
+  const fixed = { ...lockConnection, keepAlive: keepAlive > 0 ? keepAlive : KEEP_ALIVE };
+  if (!sentinels) return () => fixed;
+  let next = sentinels;
+  return () => {
+    const turned = { ...fixed, sentinels: next };
+    next = [...next.slice(1), ...next.slice(0, 1)];
+    return turned;
+  };
 }
 
 function optionsOfUrl(text: string, origin: string): RedisOptions {

@@ -27,7 +27,8 @@ describe('a Sentinel that hangs', () => {
     await eventually(() => sockets.size === 0, 5_000);
   });
 
-  it('does not keep the next one from being asked', async () => {
+  /** Two Sentinels, the first of which hangs, and a server that the other one names. */
+  async function startSentinels() {
     const server = await startServer();
     const hung = await startHung();
     const works = await startPretender((words) => {
@@ -35,10 +36,24 @@ describe('a Sentinel that hangs', () => {
       if (words.includes('sentinels')) return '*0\r\n';
       return `*2\r\n$9\r\n127.0.0.1\r\n$${`${server.port}`.length}\r\n${server.port}\r\n`;
     });
+    return { hung, sentinels: [hung.address, works.address] };
+  }
 
-    const { log } = startNodes([{ sentinels: [hung.address, works.address], name: 'main' }]);
+  it('does not keep the next one from being asked', async () => {
+    const { sentinels } = await startSentinels();
+
+    const { log } = startNodes([{ sentinels, name: 'main' }]);
     const { status } = await log.until(({ status: { state } }) => state !== 'connecting');
 
     expect(status.state).toBe('up');
+  });
+
+  it('does not, either, where it takes longer to give it up than a connection may', async () => {
+    const { hung, sentinels } = await startSentinels();
+
+    const { node } = startNodes([{ sentinels, name: 'main' }], IMPATIENT);
+
+    await eventually(() => node.status().state === 'up', 10_000);
+    await eventually(() => hung.sockets.size === 0, 5_000);
   });
 });
