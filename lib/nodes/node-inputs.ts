@@ -82,14 +82,20 @@ export function createNodes(
   const observer = ports.observer ?? silentObserver;
   const shared = { options, environment, observer, peers, tick: new RedisTick(environment) };
   const own: RedisNode[] = [];
-  const nodes = entries.map((entry) => {
-    if ('node' in entry) return entry.node;
-    const { isPersistent, target } = entry;
-    const node = new RedisNode(target, { ...shared, isPersistent });
-    own.push(node);
-    return node;
-  });
-  return nodeSet(nodes, own, environment, peers);
+  try {
+    const nodes = entries.map((entry) => {
+      if ('node' in entry) return entry.node;
+      const { isPersistent, target } = entry;
+      const node = new RedisNode(target, { ...shared, isPersistent });
+      own.push(node);
+      return node;
+    });
+    return nodeSet(nodes, own, environment, peers);
+  } catch (error) {
+    // From a mock of ioredis, or a client that cannot be duplicated. Those before it connect.
+    for (const node of own) void node.close();
+    throw error;
+  }
 }
 
 type ServerShape = RedisOptions & { readonly url?: unknown; readonly client?: unknown };

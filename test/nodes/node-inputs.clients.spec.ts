@@ -80,6 +80,24 @@ describe("an application's ioredis client", () => {
     expect((await client.keys('*')).sort()).toEqual(['app:r', 'app:redlock:rules']);
   });
 
+  it('that cannot be duplicated leaves no connection to the nodes before it', async () => {
+    const { client, url } = await startServer();
+    const broken = Object.assign(idleClient({ host: 'example.test' }), {
+      duplicate: () => {
+        throw new Error('no duplicate');
+      },
+    });
+
+    expect(() => create([url, broken])).toThrow('no duplicate');
+
+    // By then the server would have accepted one.
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    const connections = String(await client.client('LIST'))
+      .trim()
+      .split('\n');
+    expect(connections).toHaveLength(1);
+  });
+
   it('whose database is no number is refused', () => {
     const refused = (): unknown => create([idleClient({ host: 'example.test', db: NaN })]);
 
