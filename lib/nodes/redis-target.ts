@@ -49,8 +49,9 @@ export function targetOfUrl(url: string, keyPrefix: string, origin: string): Red
 /**
  * Takes ioredis options. Those that could send a command twice or late are overruled.
  * @throws TypeError where their `keyPrefix` differs from ours, `db` or `port` is not a number, they
- *   ask for TLS and ioredis would not speak it, or a host or path is not a string, or is a URL,
- *   which may hold a password; TypeError, RangeError for a bad `connectTimeout`.
+ *   ask for TLS and ioredis would not speak it, have `sentinels` and no `name`, or a host or path
+ *   is not a string, or is a URL, which may hold a password; TypeError, RangeError for a bad
+ *   `connectTimeout`.
  */
 export function targetOfOptions(
   options: RedisOptions,
@@ -180,7 +181,7 @@ function decoded(part: string, origin: string): string {
 function checkOptions(options: ServerOptions, keyPrefix: string, origin: string): void {
   checkKeyPrefix(options, keyPrefix, origin);
   checkNumbers(options, origin);
-  checkSentinelTls(options, origin);
+  checkSentinels(options, origin);
   checkAddresses(options, origin);
 }
 
@@ -227,9 +228,13 @@ function checkAddress(address: unknown, forbidden: RegExp, origin: string): void
   );
 }
 
-// Behind Sentinel ioredis goes by `tls` only if a second option says so.
-function checkSentinelTls(options: ServerOptions, origin: string): void {
-  if (!options.sentinels || !options.tls || options.enableTLSForSentinelMode === true) return;
+// Behind Sentinel ioredis goes by `tls` only if a second option says so. Without a name it throws,
+// and says neither which node it is nor what to name.
+function checkSentinels(options: ServerOptions, origin: string): void {
+  const { name, sentinels, tls } = options;
+  if (!sentinels) return;
+  if (!name) throw wrongType(`${origin}.name`, 'what its sentinels call the master', name);
+  if (!tls || options.enableTLSForSentinelMode === true) return;
   throw new TypeError(
     `Expected ${origin} to have enableTLSForSentinelMode: true beside sentinels and tls; ` +
       'else ioredis sends the password to the master in clear',

@@ -96,6 +96,8 @@ describe('what a node may be named by', () => {
     { host: 127, password: 'secret' },
     { path: 7, password: 'secret' },
     { sentinels: [{ host: 127 }], name: 'main', password: 'secret' },
+    { sentinels: [{ host: 'a' }], sentinelPassword: 'secret' },
+    { sentinels: [{ host: 'a' }], name: '', sentinelPassword: 'secret' },
     // ioredis would throw when it connects, in a callback of its own.
     { host: 'example.test', connectTimeout: '1s', password: 'secret' },
     [],
