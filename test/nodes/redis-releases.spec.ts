@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Redis } from 'ioredis';
 
+import { systemEnvironment, type Environment } from '../../lib/core/environment.js';
 import type { LockNode, ReleaseAnswer, ReleaseRequest } from '../../lib/core/lock-node.js';
 import { collectGarbage, untilCollected } from '../support/collect-garbage.js';
 import { eventually } from '../support/eventually.js';
@@ -15,13 +16,16 @@ import {
 
 expectNoUnhandledRejections();
 
+/** No timer tells a node to try again: it is the votes alone. */
+const WITHOUT_TIMERS: Environment = { ...systemEnvironment, startTimer: () => null };
+
 describe('a server that refuses writes for a while', () => {
   // Without fencing a server says the same each time that it grants.
   it.each([true, false])(
-    'gets the release that it refused when it grants again, long before the ttl (fencing: %s)',
+    'gets the release that it refused as soon as it grants again (fencing: %s)',
     async (fencing) => {
       const server = await startServer();
-      const { node } = await startNode(server.url, { fencing });
+      const { node } = await startNode(server.url, { fencing }, WITHOUT_TIMERS);
       const world = worldOf({ fencing });
       const request = requestFor({ world, ttl: 60_000 });
       await acquire(node, request);
@@ -53,6 +57,60 @@ describe('a server that refuses writes for a while', () => {
 
     expect(refused).toMatchObject({ vote: 'failed', isMisconfiguration: false });
     await eventually(async () => (await client.exists('r')) === 0);
+  });
+
+  async function startRefused(environment: Environment) {
+    const { client, url } = await startServer();
+    const { node } = await startNode(url, {}, environment);
+    const request = requestFor({ ttl: 60_000 });
+    await acquire(node, request);
+    await client.config('SET', 'min-replicas-to-write', '1');
+    await release(node, request);
+    return { client, node, request };
+  }
+
+  /** How often the scripts are called for three locks, with what is sent because of these. */
+  async function callsForThree(node: LockNode, client: Redis): Promise<number> {
+    await client.config('SET', 'min-replicas-to-write', '0');
+    const before = await callsOf(client, 'evalsha');
+    for (const name of ['a', 'b', 'c']) await acquire(node, requestFor({ resources: [name] }));
+    return (await callsOf(client, 'evalsha')) - before;
+  }
+
+  it('gets it once, however often it was asked for', async () => {
+    const { client, node, request } = await startRefused(WITHOUT_TIMERS);
+    await release(node, request);
+
+    expect(await callsForThree(node, client)).toBe(4);
+    expect(await client.exists('r')).toBe(0);
+  });
+
+  it('does not get it when its keys have expired by themselves', async () => {
+    let ahead = 0;
+    const now = (): number => systemEnvironment.now() + ahead;
+    const { client, node } = await startRefused({ ...WITHOUT_TIMERS, now });
+
+    ahead = 70_000;
+
+    expect(await callsForThree(node, client)).toBe(3);
+  });
+});
+
+describe('a server that has done a release', () => {
+  it('is not sent it again on the next connection', async () => {
+    const { client, url } = await startServer();
+    const { log, node } = await startNode(url);
+    const request = requestFor({ ttl: 60_000 });
+    await acquire(node, request);
+    await release(node, request);
+    const before = await callsOf(client, 'evalsha');
+
+    const upBefore = log.events.length;
+    await client.call('CLIENT', 'KILL', 'TYPE', 'normal');
+    await log.untilState('up', upBefore);
+    await acquire(node, requestFor({ resources: ['other'] }));
+
+    expect((await callsOf(client, 'evalsha')) - before).toBe(1);
   });
 });
 
@@ -87,9 +145,10 @@ describe('a server that refused a release', () => {
 describe('a server that refused many releases', () => {
   async function startRefused(count = 300) {
     const server = await startServer();
-    const { node } = await startNode(server.url);
+    const { node } = await startNode(server.url, {}, WITHOUT_TIMERS);
+    const world = worldOf();
     const names = Array.from({ length: count }, (_, index) => `r${index}`);
-    const requests = names.map((name) => requestFor({ resources: [name], ttl: 60_000 }));
+    const requests = names.map((name) => requestFor({ world, resources: [name], ttl: 60_000 }));
     await Promise.all(requests.map((request) => acquire(node, request)));
     await server.client.config('SET', 'min-replicas-to-write', '1');
     await Promise.all(requests.map((request) => release(node, request)));
@@ -118,11 +177,14 @@ describe('a server that refused many releases', () => {
     await client.config('SET', 'min-replicas-to-write', '0');
     await client.del('r0', 'r1');
     await client.lpush('r0', 'of another type');
+    const before = await callsOf(client, 'evalsha');
 
     const { vote } = await acquire(node, requestFor({ resources: ['other'] }));
 
     expect(vote).toBe('granted');
     await eventually(async () => (await client.exists(...names)) === 1);
+    // Twice as many with each call.
+    expect((await callsOf(client, 'evalsha')) - before).toBeLessThan(30);
     expect(node.status().findings).toEqual([expect.stringMatching(/refuses releases: WRONGTYPE/)]);
   });
 

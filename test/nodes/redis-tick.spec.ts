@@ -86,3 +86,12 @@ describe('the end of a tick', () => {
     expect(sent).toEqual(['a1', 'b1', 'c1', 'a2', 'c2', 'a3']);
   });
 });
+
+describe('the tags of a process', () => {
+  it('begin anywhere, so that replies to another process are recognised as such', () => {
+    const firstTag = (random: number): number =>
+      new RedisTick({ ...systemEnvironment, random: () => random }).nextTag();
+
+    expect(firstTag(0.25)).not.toBe(firstTag(0.75));
+  });
+});
