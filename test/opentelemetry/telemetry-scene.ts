@@ -38,8 +38,9 @@ export async function startTelemetry(
   const tracerProvider = new BasicTracerProvider({ spanProcessors });
   const module = await startPlain({
     imports: [
-      RedlockTelemetryModule.forRoot({ meterProvider, tracerProvider, ...options }),
+      // In this order Nest shuts the telemetry down first.
       RedlockModule.forRoot(nodes, quick),
+      RedlockTelemetryModule.forRoot({ meterProvider, tracerProvider, ...options }),
     ],
   });
   afterTest(() => meterProvider.shutdown());
