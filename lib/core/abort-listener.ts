@@ -12,15 +12,12 @@ const listeners = new WeakMap<AbortSignal, AbortListener>();
 
 class AbortListener {
   readonly targets = new Set<Interruptible>();
-  // Not one of `addEventListener`: another listener of the signal could keep the event from it.
-  readonly #registration: Disposable;
+  readonly onAbort: () => void;
 
   constructor(signal: AbortSignal) {
-    this.#registration = addAbortListener(signal, () => this.#interruptAll(signal.reason));
-  }
-
-  stop(): void {
-    this.#registration[Symbol.dispose]();
+    this.onAbort = () => this.#interruptAll(signal.reason);
+    // Not `addEventListener`: another listener of the signal could keep the event from it.
+    addAbortListener(signal, this.onAbort);
   }
 
   #interruptAll(reason: unknown): void {
@@ -52,5 +49,6 @@ export function ignoreAbort(signal: AbortSignal, target: Interruptible): void {
   const listener = listeners.get(signal);
   if (!listener?.targets.delete(target) || listener.targets.size > 0) return;
   listeners.delete(signal);
-  listener.stop();
+  // Not by what `addAbortListener` returns: tests may run where Symbol.dispose is missing.
+  signal.removeEventListener('abort', listener.onAbort);
 }

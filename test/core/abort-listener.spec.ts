@@ -1,3 +1,5 @@
+import { getEventListeners } from 'node:events';
+
 import { expect, it, jest } from '@jest/globals';
 
 import { ignoreAbort, interruptOnAbort } from '../../lib/core/abort-listener.js';
@@ -46,4 +48,21 @@ it('tells nobody who has left', () => {
 
   expect(staying.interrupt.mock.calls).toEqual([['enough']]);
   expect(leaving.interrupt).not.toHaveBeenCalled();
+});
+
+it('leaves the signal also where Symbol.dispose is missing, as on Node 20 under jest 29', () => {
+  const { signal } = new AbortController();
+  const { dispose } = Symbol;
+  // Stays where the engine has it: there no context is without.
+  Reflect.deleteProperty(Symbol, 'dispose');
+  try {
+    const target = { interrupt: jest.fn() };
+    interruptOnAbort(signal, target);
+
+    ignoreAbort(signal, target);
+  } finally {
+    Reflect.set(Symbol, 'dispose', dispose);
+  }
+
+  expect(getEventListeners(signal, 'abort')).toEqual([]);
 });
