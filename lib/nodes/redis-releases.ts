@@ -28,8 +28,8 @@ const RETRY: Milliseconds = 250;
 export class RedisReleases {
   readonly #settings: ReleasesSettings;
   readonly #pending: PendingReleases<RedisConnection>;
-  // A queue of those that were refused for a while: the next is the last of `#next` or, where that
-  // is empty, the first of `#refused`.
+  // Those that were refused for a while: tried next are those of `#next`, and when it is empty
+  // those that were refused meanwhile, so that each has its turn.
   #next: PendingRelease<RedisConnection>[] = [];
   #refused: PendingRelease<RedisConnection>[] = [];
   /** Whether one was refused since the last try. */
@@ -137,7 +137,7 @@ export class RedisReleases {
   #startRetry(): TimerHandle {
     const retry = (): void => {
       this.#retryTimer = null;
-      if (this.#hasRefused) this.#sendRefused(1);
+      this.#sendRefused(1);
     };
     return this.#settings.environment.startTimer(RETRY, retry, false);
   }
@@ -158,7 +158,7 @@ export class RedisReleases {
   #takeRefused(count: number): PendingRelease<RedisConnection>[] {
     const taken: PendingRelease<RedisConnection>[] = [];
     while (taken.length < count) {
-      if (this.#next.length === 0) [this.#next, this.#refused] = [this.#refused.reverse(), []];
+      if (this.#next.length === 0) [this.#next, this.#refused] = [this.#refused, []];
       const release = this.#next.pop();
       if (release === undefined) break;
       if (this.#pending.isDue(release)) taken.push(release);

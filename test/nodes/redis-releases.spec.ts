@@ -143,9 +143,9 @@ describe('a server that refused a release', () => {
 });
 
 describe('a server that refused many releases', () => {
-  async function startRefused(count = 300) {
+  async function startRefused(count = 300, environment = WITHOUT_TIMERS) {
     const server = await startServer();
-    const { node } = await startNode(server.url, {}, WITHOUT_TIMERS);
+    const { node } = await startNode(server.url, {}, environment);
     const world = worldOf();
     const names = Array.from({ length: count }, (_, index) => `r${index}`);
     const requests = names.map((name) => requestFor({ world, resources: [name], ttl: 60_000 }));
@@ -170,6 +170,15 @@ describe('a server that refused many releases', () => {
 
     // Each time some 200 for an acquisition, and as many for a release.
     expect((await bytesSentTo(client)) - before).toBeLessThan(50 * 1_000);
+  });
+
+  it('costs no timer for each of them', async () => {
+    let timers = 0;
+    const startTimer = (): number => (timers += 1);
+
+    await startRefused(300, { ...systemEnvironment, startTimer });
+
+    expect(timers).toBeLessThan(10);
   });
 
   it('gets all of them when it does not any more, one that it cannot do among them', async () => {
