@@ -74,7 +74,12 @@ export class RedisSubscriber {
     const known = this.#channels.get(channel);
     const { listeners } = known ?? this.#add(channel);
     listeners.add(listener);
-    if (known?.isLive === true) inMicrotask(() => listener.onLive(true));
+    if (known?.isLive === true) {
+      inMicrotask(() => {
+        // By then it may have stopped to listen, or have been told that the connection is lost.
+        if (known.isLive && listeners.has(listener)) listener.onLive(true);
+      });
+    }
     return () => {
       listeners.delete(listener);
       if (listeners.size === 0) this.#remove(channel, listeners);

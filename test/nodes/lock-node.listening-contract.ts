@@ -28,6 +28,25 @@ export function listening(
     ear.stop();
   });
 
+  it('says that it hears releases after it has returned, and not to who has stopped by then', async () => {
+    const ear = await listen(other(), worldOf(), 'r');
+    const told: string[] = [];
+    const begin = (name: string): (() => void) =>
+      other().listen(worldOf(), 'r', {
+        onLive: (isLive) => told.push(`${name}: ${isLive}`),
+        onWake: () => undefined,
+      });
+
+    begin('stopped')();
+    const stop = begin('listening');
+    const toldAtOnce = [...told];
+    await new Promise(setImmediate);
+
+    expect(toldAtOnce).toEqual([]);
+    expect(told).toEqual(['listening: true']);
+    for (const end of [ear.stop, stop]) end();
+  });
+
   it('tells of each of several resources', async () => {
     const request = requestFor({ resources: ['a', 'b'] });
     const ears = [await listen(other(), worldOf(), 'a'), await listen(other(), worldOf(), 'b')];

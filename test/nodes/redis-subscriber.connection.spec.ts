@@ -76,6 +76,20 @@ describe('a subscriber', () => {
     expect(lacks[1]).toBeLessThan(500);
   });
 
+  it('tells nobody that it hears releases after the connection was lost in the same tick', async () => {
+    const { watched } = watch(server.url);
+    const first = new Ear();
+    watched.subscribe(CHANNEL, first);
+    await first.told(1);
+    const second = new Ear();
+
+    watched.subscribe(CHANNEL, second);
+    watched.close();
+    await new Promise(setImmediate);
+
+    expect(second.live).toEqual([false]);
+  });
+
   it('is connected at once when the server is reached anew', async () => {
     const { connections, environment, watched } = watch(server.url);
     const ear = new Ear();
