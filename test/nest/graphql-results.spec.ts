@@ -1,6 +1,7 @@
 // What GraphQL takes from a resolver that has answered: fields of an object, steps of a subscription.
 import { ApolloDriver, type ApolloDriverConfig } from '@nestjs/apollo';
 import { describe, expect, it } from '@jest/globals';
+import { UseInterceptors, type NestInterceptor } from '@nestjs/common';
 import {
   Field,
   GraphQLModule,
@@ -14,6 +15,7 @@ import {
 } from '@nestjs/graphql';
 import { graphql, parse, subscribe, type ExecutionResult } from 'graphql';
 import { currentLock, Locked, RedlockService, type Lock } from 'nestjs-locked';
+import { map } from 'rxjs';
 
 import { startServer } from './support/applications.js';
 import { Gate, rejection, turn } from './support/events.js';
@@ -34,6 +36,11 @@ class IterableAccount extends Account {
   }
 }
 
+/** Answers in the place of the resolver. */
+const iterating: NestInterceptor = {
+  intercept: (_context, next) => next.handle().pipe(map(() => new IterableAccount())),
+};
+
 @Resolver(() => Account)
 class Accounts {
   @Query(() => Account)
@@ -45,6 +52,13 @@ class Accounts {
   @Query(() => Account)
   iterable(): Account {
     return new IterableAccount();
+  }
+
+  @Query(() => Account)
+  @UseInterceptors(iterating)
+  @Locked('account:42')
+  async replaced(): Promise<Account> {
+    return new Account();
   }
 
   @Subscription(() => Account)
@@ -196,6 +210,12 @@ it('what a query of GraphQL returned stays what it is, even if it can be iterate
   const { ask } = await start();
 
   expect((await ask('{ iterable { balance } }')).data).toEqual({ iterable: { balance: 7 } });
+});
+
+it('so does what an interceptor answers in the place of a @Locked query', async () => {
+  const { ask } = await start();
+
+  expect((await ask('{ replaced { balance } }')).data).toEqual({ replaced: { balance: 7 } });
 });
 
 it('so does a field of the event of a subscription', async () => {

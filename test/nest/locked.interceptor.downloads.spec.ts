@@ -19,7 +19,7 @@ import {
 } from '@nestjs/common';
 import { Locked } from 'nestjs-locked';
 import { concat, defer, merge, Observable, of, Subject, throwError } from 'rxjs';
-import { mergeMap } from 'rxjs/operators';
+import { map, mergeMap } from 'rxjs/operators';
 
 import { Gate, turn } from './support/events.js';
 import { get } from './support/requests.js';
@@ -180,6 +180,51 @@ describe('a @Locked endpoint that sends a file', () => {
     await response.body?.getReader().read();
 
     client.abort();
+
+    await freed();
+  });
+});
+
+describe('a @Locked endpoint whose stream an interceptor reads itself', () => {
+  let stream = new Readable();
+  let begin: (stream: Readable) => unknown = () => undefined;
+
+  @Injectable()
+  class Reading implements NestInterceptor {
+    intercept(_context: ExecutionContext, next: CallHandler): Observable<string> {
+      const answer = (file: StreamableFile): string => {
+        begin(file.getStream());
+        return 'begun';
+      };
+      return next.handle().pipe(map(answer));
+    }
+  }
+
+  @Controller()
+  class Imports {
+    @Get('import')
+    @UseInterceptors(Reading)
+    @Locked('endpoint')
+    async import(): Promise<unknown> {
+      // A StreamableFile of another copy of Nest: Nest itself does not end it.
+      return { getStream: () => stream, getHeaders: () => ({}), setErrorHandler: () => {} };
+    }
+  }
+
+  it.each<[how: string, (stream: Readable) => unknown]>([
+    ['as data comes, of which there is none yet', (read) => read.resume()],
+    ['bit by bit', (read) => void read.read()],
+  ])('is locked until it has been read, also after the answer: %s', async (how, beginToRead) => {
+    const { url, isFree, freed } = await startEndpoints(Imports);
+    stream = new Readable({ read: () => {} });
+    if (how === 'bit by bit') stream.push('first');
+    begin = beginToRead;
+
+    const { body } = await get(url, '/import');
+    await turn();
+    expect([body, stream.destroyed, await isFree()]).toEqual(['begun', false, false]);
+    stream.push(null);
+    stream.resume();
 
     await freed();
   });
