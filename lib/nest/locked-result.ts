@@ -7,7 +7,6 @@ import { defer, isObservable, Observable, Subject, takeUntil } from 'rxjs';
 
 import { ignoreAbort, interruptOnAbort } from '../core/abort-listener.js';
 import { afterMicrotasks } from '../core/environment.js';
-import { isObject } from '../core/option-checks.js';
 import { hasStreamingBody, streamOf } from './result-checks.js';
 import type { Hold } from './lock-hold.js';
 import type { ClosableStream } from './result-checks.js';
@@ -24,13 +23,14 @@ export function dropUnread(result: unknown): void {
   }
   const body = hasStreamingBody(result) ? result.body : result;
   if (body instanceof ReadableStream) afterMicrotasks(() => cancelUnread(body));
-  else if (isObject(body)) (body as Droppable)[dropKey]?.();
+  else (body as Droppable)[dropKey]?.();
 }
 
 // When Nest has had its chance to take the stream: if the client has gone Nest cancels it quietly,
 // but one that is cancelled already Nest reports as an error of the handler.
 function cancelUnread(stream: ReadableStream): void {
-  if (!stream.locked) void stream.cancel().catch(ignoreHere);
+  // Rejects where it is read.
+  void stream.cancel().catch(ignoreHere);
 }
 
 /**

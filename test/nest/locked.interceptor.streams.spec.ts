@@ -53,12 +53,13 @@ describe('a @Locked endpoint that answers with a stream', () => {
     intercept: (_context, next) => next.handle().pipe(map(change)),
   });
 
-  /** For Nest 11, which sends no web streams. Outside of the scope. */
-  const sending = answering((answer) =>
-    answer instanceof Response && answer.body !== null
-      ? new StreamableFile(Readable.from(answer.body))
-      : answer,
-  );
+  /** Outside of the scope. */
+  const sending = answering((answer) => {
+    if (answer instanceof ReadableStream) return 'nothing new';
+    // Nest 11 sends no web streams.
+    if (!(answer instanceof Response) || answer.body === null) return answer;
+    return new StreamableFile(Readable.from(answer.body));
+  });
 
   const failing = answering(() => {
     throw new NotFoundException('in the commit');
@@ -134,6 +135,13 @@ describe('a @Locked endpoint that answers with a stream', () => {
       return of('row');
     }
 
+    @Get('unsent')
+    @UseInterceptors(answering(() => new ReadableStream()))
+    @Locked('export')
+    async unsent(): Promise<string> {
+      return 'rows';
+    }
+
     @Get('rewritten')
     @UseInterceptors(
       answering((answer) => {
@@ -181,6 +189,14 @@ describe('a @Locked endpoint that answers with a stream', () => {
 
     await freed();
     expect(files.map(({ destroyed }) => destroyed)).toEqual([true]);
+  });
+
+  it('ends the lock of a web stream that is not sent', async () => {
+    const url = await start();
+
+    expect((await get(url, '/unsent')).body).toBe('nothing new');
+
+    await freed();
   });
 
   it('ends a stream that comes when another answer was given, and its lock', async () => {
