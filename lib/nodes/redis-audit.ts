@@ -89,7 +89,6 @@ export class LastServer {
     const isAnother = last !== undefined && runId !== undefined && runId !== last;
     const wasUpBeside = isAnother && uptime > now - this.#seenAt + silence + UPTIME_ERROR;
     this.#runId = runId ?? last;
-    this.#seenAt = now;
     return wasUpBeside ? [UP_BESIDE] : [];
   }
 }
