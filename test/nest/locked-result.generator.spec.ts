@@ -249,6 +249,22 @@ describe('a @Locked async generator', () => {
     expect(await step).toMatchObject({ code: 'LOCK_LOST' });
   });
 
+  it('keeps the keys of a lost lock until the step that was under way is really over', async () => {
+    const { feeds, loseLock, releases } = await start();
+    const over = new Gate<IteratorReturnResult<undefined>>();
+    const steps = { next: () => over.passed, return: () => over.passed };
+    const feed = await feeds.attach({ [Symbol.asyncIterator]: () => steps });
+    const step = rejection(feed[Symbol.asyncIterator]().next());
+
+    loseLock();
+
+    expect(await step).toMatchObject({ code: 'LOCK_LOST' });
+    await turn();
+    expect(releases()).toBe(0);
+    over.open({ done: true, value: undefined });
+    while (releases() === 0) await turn();
+  });
+
   it('fails in the next step when the lock was lost between two', async () => {
     const { feeds, loseLock } = await start();
     const generator = feeds.generate(9);
