@@ -205,6 +205,16 @@ describe('a lock that is held for long', () => {
     });
   });
 
+  it('gathers no listeners with the Observables that join it', async () => {
+    const { feeds, redlock } = await start({ reentrant: true });
+
+    await redlock.using('feed', async ({ signal }) => {
+      expect(await lastValueFrom(feeds.observeAll([1, 2]))).toBe(2);
+
+      expect(getEventListeners(signal, 'abort')).toEqual([]);
+    });
+  });
+
   it('gathers no listeners with the subscriptions of an Observable', async () => {
     const { feeds } = await start();
     const observable = await feeds.observeLater();
