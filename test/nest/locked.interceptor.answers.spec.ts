@@ -1,4 +1,5 @@
-// When the answer of a @Locked endpoint is sent.
+// When the answer of a @Locked endpoint is sent, and what it is.
+import { gzipSync } from 'node:zlib';
 
 import { describe, expect, it } from '@jest/globals';
 import { Controller, Get, NotFoundException, type NestInterceptor } from '@nestjs/common';
@@ -59,4 +60,24 @@ describe('the answer of a @Locked endpoint', () => {
       expect((await answer).status).toBe(kind === 'failing' ? 404 : 200);
     },
   );
+
+  it('is what it has fetched, decoded', async () => {
+    @Controller()
+    class Proxy {
+      @Get('compressed')
+      async compressed(): Promise<Response> {
+        const headers = { 'Content-Encoding': 'gzip' };
+        return new Response(new Uint8Array(gzipSync('rows')), { headers });
+      }
+
+      @Get()
+      @Locked('page')
+      async fetched(): Promise<Response> {
+        return fetch(`${url}/compressed`);
+      }
+    }
+    const { url } = await startServer({ controllers: [Proxy] });
+
+    expect((await get(url, '/')).body).toBe('rows');
+  });
 });

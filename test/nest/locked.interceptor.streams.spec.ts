@@ -1,7 +1,6 @@
 // `@Locked` endpoints that answer with streams, or go on after their answer: how long the lock lasts.
 import type { ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
-import { gzipSync } from 'node:zlib';
 
 import { describe, expect, it, jest } from '@jest/globals';
 import {
@@ -283,24 +282,4 @@ describe('a @Locked endpoint that answers with a stream', () => {
       expect(log.lines.filter(([level]) => level !== 'log')).toEqual([]);
     },
   );
-
-  it('passes on what it has fetched, decoded', async () => {
-    @Controller()
-    class Proxy {
-      @Get('compressed')
-      async compressed(): Promise<Response> {
-        const headers = { 'Content-Encoding': 'gzip' };
-        return new Response(new Uint8Array(gzipSync('rows')), { headers });
-      }
-
-      @Get()
-      @Locked('export')
-      async fetched(): Promise<Response> {
-        return fetch(`${url}/compressed`);
-      }
-    }
-    const { url } = await startServer({ controllers: [Proxy] });
-
-    expect((await get(url, '/')).body).toBe('rows');
-  });
 });
