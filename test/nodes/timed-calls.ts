@@ -33,6 +33,7 @@ export function releaseOf(request: OwnerRequest, wakes: boolean): BatchedOperati
   return { name: 'release', request: { ...request, wakes }, isListening: false };
 }
 
+/** At whatever time: a release asks for none. */
 export function release(request: OwnerRequest, wakes = true): Promise<unknown> {
   const args = ownerArguments(TAG, releaseOf(request, wakes));
   return runAt(START, 'release', args, { of: request.world });

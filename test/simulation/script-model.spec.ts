@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 
 import { resolveOptions } from '../../lib/core/options.js';
 import type { World } from '../../lib/core/lock-node.js';
-import { LISTENED, ScriptComparison } from './script-comparison.js';
+import { LISTENED, ScriptComparison } from './scripts/script-comparison.js';
 import { connect } from '../support/redis-of-spec.js';
 import { Random } from './random.js';
 import { wakeChannel } from './script-model.js';

@@ -1,5 +1,5 @@
 // A script on the server of the spec, with the server's time.
-import { client } from '../support/redis-of-spec.js';
+import { client } from '../../support/redis-of-spec.js';
 
 export interface Evaluated {
   /** The server's time, in µs. */

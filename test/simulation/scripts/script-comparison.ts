@@ -1,33 +1,33 @@
 // A server's scripts and their model, compared operation by operation.
 import { expect } from '@jest/globals';
 
-import { TOKENS_PER_BLOCK } from '../../lib/core/fencing.js';
+import { TOKENS_PER_BLOCK } from '../../../lib/core/fencing.js';
 import {
   readAcquired,
   readCertified,
   readExtended,
   readInspected,
   readReleased,
-} from '../../lib/nodes/redis-replies.js';
+} from '../../../lib/nodes/redis-replies.js';
 import {
   certifyArguments,
   inspectArguments,
   ownerArguments,
-} from '../../lib/nodes/redis-script-arguments.js';
-import { inspectScript, scriptsOf, type RedisScripts } from '../../lib/nodes/redis-scripts.js';
-import type { ReleaseRequest, World } from '../../lib/core/lock-node.js';
-import { client } from '../support/redis-of-spec.js';
-import { saidIn, TAG } from '../support/scripts-at.js';
-import { replidOf } from '../support/server-info.js';
+} from '../../../lib/nodes/redis-script-arguments.js';
+import { inspectScript, scriptsOf, type RedisScripts } from '../../../lib/nodes/redis-scripts.js';
+import type { ReleaseRequest, World } from '../../../lib/core/lock-node.js';
+import { client } from '../../support/redis-of-spec.js';
+import { saidIn, TAG } from '../../support/scripts-at.js';
+import { replidOf } from '../../support/server-info.js';
 import { evaluate, microseconds } from './script-evaluation.js';
-import { type Random } from './random.js';
+import type { Random } from '../random.js';
 import {
   OutOfMemory,
   ScriptModel,
   wakeChannel,
   type ScriptMoment,
   type StoredValue,
-} from './script-model.js';
+} from '../script-model.js';
 
 const RESOURCES = ['a', 'b', 'c'];
 /** The resource that somebody waits for. */
