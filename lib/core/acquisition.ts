@@ -3,6 +3,7 @@
 // and 10.
 import { ignoreAbort, interruptOnAbort } from './abort-listener.js';
 import { Attempt, decidedBy, tieBreakerOf } from './attempt.js';
+import { SLOT } from './coalesced-timers.js';
 import { TIMER_ERROR } from './environment.js';
 import { Holding } from './holding.js';
 import { DELAY_MAX, nodeTimeoutOf } from './options.js';
@@ -24,8 +25,11 @@ export interface AcquisitionContext extends Ensemble {
   nextOwnerId(): string;
 }
 
-/** How long a call sleeps between attempts while it hears of releases: a wake-up may get lost. */
-const POLL: RetryDelay = { min: 40, max: 60 };
+/**
+ * How long a call sleeps between attempts while it hears of releases, as a wake-up may get lost:
+ * 40 to 60 ms, for the calls that rest wake together.
+ */
+const POLL: RetryDelay = { min: 40, max: 60 - SLOT };
 
 /** Attempts that follow at once when only the token proposal was in the way. */
 const STALE_RETRIES_MAX = 3;
@@ -192,11 +196,11 @@ export class Acquisition {
     // A call that waits for what others hold listens for its release. Once no release can go
     // unheard it is woken to try again, because one before that may have been missed.
     if (verdict !== 'taken' || !waitingRoom.listen(this.waiter)) {
-      await waitingRoom.rest(this.waiter, this.#randomOf(retryDelay), this.#patience());
+      await waitingRoom.resting.rest(this.waiter, this.#randomOf(retryDelay), this.#patience());
       return;
     }
     const poll = Math.max(this.#randomOf(POLL), retryDelay.min);
-    const wasWoken = await waitingRoom.rest(this.waiter, poll, this.#patience());
+    const wasWoken = await waitingRoom.resting.rest(this.waiter, poll, this.#patience());
     const raceDelay = wasWoken ? Math.round(waitingRoom.raceDelay(this.waiter)) : 0;
     if (raceDelay > 0) await this.waiter.pause(Math.min(raceDelay, this.#patience()));
   }

@@ -33,7 +33,8 @@ export interface AcquireOptions {
   /**
    * Random delay between two attempts, in ms, when releases cannot be heard. When they can, a
    * release wakes the call at once; it also polls every 40 to 60 ms, or every `min` if that is
-   * longer. Both delays grow in proportion while more than 200 calls of a process pause.
+   * longer. Both delays grow in proportion while more than 200 calls of a process pause, and from
+   * 20 ms on they may be up to 10 ms longer, because the calls that pause go on together.
    * @default { min: 20, max: 120 } – waiters of several processes spread, and none waits long
    */
   readonly retryDelay?: Partial<RetryDelay>;

@@ -1,4 +1,5 @@
-import type { Environment, TimerHandle } from './environment.js';
+import type { CoalescedTimers } from './coalesced-timers.js';
+import type { Environment } from './environment.js';
 import type { Holding } from './holding.js';
 import type { Place } from './line.js';
 import type { Milliseconds } from './units.js';
@@ -49,20 +50,21 @@ export class Waiter {
   }
 
   /**
-   * Resolves after `delay` ms, or sooner when woken; at once when woken since the last pause.
-   * Resolves to whether it was woken: then it goes on even if interrupted since, because it may
-   * have been woken in place of others.
+   * Resolves after `delay` ms, by a timer of its own or one of `timers`, or sooner when woken; at
+   * once when woken since the last pause. Resolves to whether it was woken: then it goes on even if
+   * interrupted since, because it may have been woken in place of others.
    * @throws the reason of the interruption.
    */
-  async pause(delay: Milliseconds): Promise<boolean> {
+  async pause(delay: Milliseconds, timers: CoalescedTimers | null = null): Promise<boolean> {
     this.throwIfInterrupted();
     if (!this.isWoken) {
-      let timer: TimerHandle = null;
       await new Promise<void>((resolve) => {
-        this.#endPause = resolve;
-        timer = this.#environment.startTimer(delay, resolve, true);
+        const stopTimer = timers?.start(delay, resolve) ?? this.#startTimer(delay, resolve);
+        this.#endPause = () => {
+          stopTimer();
+          resolve();
+        };
       });
-      this.#environment.stopTimer(timer);
       this.#endPause = null;
     }
     const wasWoken = this.isWoken;
@@ -93,5 +95,10 @@ export class Waiter {
   /** @throws the reason of the interruption. */
   throwIfInterrupted(): void {
     if (this.#interruption !== null) throw this.#interruption.reason;
+  }
+
+  #startTimer(delay: Milliseconds, callback: () => void): () => void {
+    const timer = this.#environment.startTimer(delay, callback, true);
+    return () => this.#environment.stopTimer(timer);
   }
 }

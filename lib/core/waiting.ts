@@ -5,6 +5,7 @@
 // of this process, but only so many times in a row; then other processes are told, and if any
 // listens it goes first.
 import { Line, placesBehind } from './line.js';
+import { RestingCalls } from './resting-calls.js';
 import { TransientMap } from './transient-map.js';
 import { WakeUps } from './wake-ups.js';
 import type { Ensemble } from './ensemble.js';
@@ -31,21 +32,16 @@ const YIELD: Milliseconds = 5;
 /** The same once they were told in vain for long: time for a process 90 ms away, or a busy one. */
 const LONG_YIELD: Milliseconds = 100;
 
-/**
- * How many calls may rest before each rests for longer. Unwoken, that many make some 4,000 attempts
- * a second together: more would take the core of their process from those who hold locks.
- */
-const RESTING_MAX = 200;
-
 /** The queues of one process. */
 export class WaitingRoom {
+  /** The calls of this process that pause between two attempts. */
+  readonly resting: RestingCalls;
   readonly #ensemble: Ensemble;
   readonly #lines = new TransientMap<string, Line>();
-  /** How many calls rest. */
-  #resting = 0;
 
   constructor(ensemble: Ensemble) {
     this.#ensemble = ensemble;
+    this.resting = new RestingCalls(ensemble.environment);
   }
 
   /** How many calls wait or try. */
@@ -102,21 +98,6 @@ export class WaitingRoom {
       isFollowed &&= line.isShared;
     }
     return isFollowed;
-  }
-
-  /**
-   * Rests between two attempts until woken, or for `delay` ms: longer in a crowd, but for at most
-   * `patience` ms. Resolves to whether it was woken.
-   * @throws the reason of the interruption.
-   */
-  async rest(waiter: Waiter, delay: Milliseconds, patience: Milliseconds): Promise<boolean> {
-    this.#resting += 1;
-    const crowding = Math.max(1, this.#resting / RESTING_MAX);
-    try {
-      return await waiter.pause(Math.min(delay * crowding, patience));
-    } finally {
-      this.#resting -= 1;
-    }
   }
 
   /** The delay between a wake-up and the attempt: the longest that any of its queues draws. */

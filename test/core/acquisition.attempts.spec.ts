@@ -1,7 +1,7 @@
 // When an acquisition asks the nodes again.
 import { describe, expect, it } from '@jest/globals';
 
-import { setScene } from './scene.js';
+import { setScene, type Scene } from './scene.js';
 
 const ttl = 10_000;
 
@@ -48,6 +48,66 @@ describe('the delay between two attempts', () => {
       expect((await outcome).map(({ status }) => status)).not.toContain('fulfilled');
     },
   );
+});
+
+describe('the attempts of calls that wait for different resources', () => {
+  function attemptsAt({ node }: Scene): number[] {
+    return node(0)
+      .calls.filter(({ operation }) => operation === 'acquire')
+      .map(({ at }) => at);
+  }
+
+  it.each(['are heard', 'cannot be heard'] as const)(
+    'are made together, where releases %s: at no more than 100 moments of a second',
+    async (hearing) => {
+      const scene = setScene();
+      const resources = Array.from({ length: 100 }, (_, index) => `sku:${index}`);
+      for (const each of scene.nodes) {
+        for (const resource of resources) each.occupy(resource, 60_000);
+        each.isDeaf = hearing === 'cannot be heard';
+      }
+
+      const options = { wait: 2_000, retryDelay: { min: 40, max: 60 } };
+      const calls = resources.map((resource) => scene.redlock.acquire(resource, ttl, options));
+      const outcome = Promise.allSettled(calls);
+      await scene.environment.advance(500);
+      const before = attemptsAt(scene).length;
+      await scene.environment.advance(1_000);
+      const attempts = attemptsAt(scene).slice(before);
+
+      expect(attempts.length).toBeGreaterThan(1_500);
+      expect(new Set(attempts).size).toBeLessThanOrEqual(101);
+      await scene.environment.advance(1_000);
+      await outcome;
+    },
+  );
+
+  it('are made exactly when due, where the delay is short', async () => {
+    const scene = setScene();
+    for (const each of scene.nodes) {
+      each.occupy('r', 60_000);
+      each.isDeaf = true;
+    }
+
+    const options = { wait: 1_000, retryDelay: { min: 7, max: 7 } };
+    await scene.rejection(scene.redlock.acquire('r', ttl, options));
+
+    const times = attemptsAt(scene).slice(0, -1);
+    const pauses = times.slice(1).map((at, index) => at - (times[index] ?? 0));
+    expect(Math.max(...pauses)).toBeLessThanOrEqual(7);
+  });
+
+  it('do not go on for longer than `wait`', async () => {
+    const scene = setScene();
+    for (const each of scene.nodes) each.occupy('r', 60_000);
+
+    for (let wait = 100; wait < 120; wait += 1) {
+      const start = scene.environment.now();
+      await scene.rejection(scene.redlock.acquire('r', ttl, { wait }));
+      // By as much as a timer of Node may be early it rests longer, to be sure that `wait` is over.
+      expect(scene.environment.now() - start).toBeLessThanOrEqual(wait + 3);
+    }
+  });
 });
 
 describe('a vote that cannot be won for a while', () => {
