@@ -4,6 +4,7 @@
 import type { Redis } from 'ioredis';
 
 import {
+  afterMicrotasks,
   bindToContext,
   inMicrotask,
   type Environment,
@@ -22,6 +23,11 @@ interface Channel {
   isLive: boolean;
 }
 
+/** How many channels one command names: the answer to it is soon complete on a slow line too. */
+const CHANNELS_MAX = 128;
+
+type Wanted = readonly [name: string, channel: Channel];
+
 /** The subscriptions of one process at one server. */
 export class RedisSubscriber {
   readonly #target: RedisTarget;
@@ -29,6 +35,8 @@ export class RedisSubscriber {
   readonly #commonChannel: string;
   readonly #stallTimeout: Milliseconds;
   readonly #channels = new Map<string, Channel>();
+  /** Channels that began or ended to be wanted in this tick, on a connection that is ready. */
+  readonly #changed = new Set<string>();
   readonly #reconnectDelay: ReconnectDelay;
   // While there is neither a client nor a retry, the next to subscribe has a connection made.
   #client: Redis | null = null;
@@ -105,18 +113,41 @@ export class RedisSubscriber {
     const channel: Channel = { listeners: new Set(), isLive: false };
     this.#channels.set(name, channel);
     if (this.#client === null && this.#retryTimer === null) this.#connect();
-    if (this.#client !== null && this.#isReady) this.#ask(this.#client, name, channel);
+    this.#tellOf(name);
     return channel;
   }
 
   #remove(name: string, listeners: ReadonlySet<WakeListener>): void {
     if (this.#channels.get(name)?.listeners !== listeners) return;
     this.#channels.delete(name);
-    const unheard = this.isIdle ? [name, this.#commonChannel] : [name];
+    this.#tellOf(name);
+  }
+
+  // When the tick ends: thousands of calls may begin or end to wait in one, and a command for each
+  // would hold the process up. A connection that is not ready is told of all channels once it is.
+  #tellOf(name: string): void {
+    if (!this.#isReady) return;
+    if (this.#changed.size === 0) inMicrotask(this.#tellAfterMicrotasks);
+    this.#changed.add(name);
+  }
+
+  readonly #tellAfterMicrotasks = (): void => afterMicrotasks(() => this.#tell());
+
+  #tell(): void {
     const client = this.#client;
-    // On a connection that is lost there is nothing to end.
-    if (client === null || !this.#isReady) return;
-    client.unsubscribe(...unheard).catch((error: unknown) => this.#onRefused(client, error));
+    if (client === null) return;
+    const wanted: Wanted[] = [];
+    const ended = this.isIdle ? [this.#commonChannel] : [];
+    for (const name of this.#changed) {
+      const channel = this.#channels.get(name);
+      if (channel === undefined) ended.push(name);
+      else wanted.push([name, channel]);
+    }
+    this.#changed.clear();
+    for (const names of portionsOf(ended)) {
+      client.unsubscribe(...names).catch((error: unknown) => this.#onRefused(client, error));
+    }
+    this.#ask(client, wanted);
   }
 
   // In the async context of the start: a connection outlives the call that listened first, and
@@ -132,7 +163,7 @@ export class RedisSubscriber {
       this.#settle(client);
       this.#isReady = true;
       this.#reconnectDelay.connected();
-      for (const [name, channel] of this.#channels) this.#ask(client, name, channel);
+      this.#ask(client, [...this.#channels]);
     });
     client.on('message', (name: string, message: string) => {
       const listeners = this.#channels.get(name)?.listeners ?? [];
@@ -154,19 +185,27 @@ export class RedisSubscriber {
     this.#retryTimer = this.#environment.startTimer(delay, connect, false);
   }
 
-  // A refusal, as for want of the right to subscribe, leaves the channel as it is: not live.
-  #ask(client: Redis, name: string, channel: Channel): void {
-    this.#owe();
-    const onLive = (): void => {
-      this.#settle(client);
-      if (client !== this.#client || this.#channels.get(name) !== channel) return;
-      channel.isLive = true;
-      for (const listener of [...channel.listeners]) listener.onLive(true);
-    };
-    client.subscribe(this.#commonChannel, name).then(onLive, (error: unknown) => {
-      this.#settle(client);
-      this.#onRefused(client, error);
-    });
+  // A refusal, as for want of the right to subscribe, leaves the channels as they are: not live.
+  #ask(client: Redis, wanted: readonly Wanted[]): void {
+    for (const some of portionsOf(wanted)) {
+      const onLive = (): void => {
+        this.#settle(client);
+        for (const [name, channel] of some) this.#onLive(client, name, channel);
+      };
+      this.#owe();
+      client
+        .subscribe(this.#commonChannel, ...some.map(([name]) => name))
+        .then(onLive, (error: unknown) => {
+          this.#settle(client);
+          this.#onRefused(client, error);
+        });
+    }
+  }
+
+  #onLive(client: Redis, name: string, channel: Channel): void {
+    if (client !== this.#client || this.#channels.get(name) !== channel) return;
+    channel.isLive = true;
+    for (const listener of [...channel.listeners]) listener.onLive(true);
   }
 
   // After the refusal of a busy server nothing would be heard, or others would count a listener
@@ -208,6 +247,7 @@ export class RedisSubscriber {
     this.#environment.stopTimer(this.#stallTimer);
     this.#client = this.#retryTimer = this.#stallTimer = null;
     this.#isReady = false;
+    this.#changed.clear();
     this.#owed = 0;
     if (client !== null) endClient(client);
     for (const channel of this.#channels.values()) {
@@ -216,6 +256,14 @@ export class RedisSubscriber {
       for (const listener of [...channel.listeners]) listener.onLive(false);
     }
   }
+}
+
+function portionsOf<Each>(all: readonly Each[]): Each[][] {
+  const portions: Each[][] = [];
+  for (let start = 0; start < all.length; start += CHANNELS_MAX) {
+    portions.push(all.slice(start, start + CHANNELS_MAX));
+  }
+  return portions;
 }
 
 // Anybody may publish anything: what is not a count is taken for 1.

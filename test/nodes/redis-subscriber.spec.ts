@@ -1,6 +1,7 @@
 // Wake-ups over a real server, and what is left of them when the connection, the server or the
 // right to subscribe is gone.
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 
@@ -185,6 +186,22 @@ describe('a subscriber', () => {
     expect(ear.live).toEqual([true, false, true]);
     expect([connections.length, environment.pendingTimers]).toEqual([2, 0]);
     await eventually(async () => (await subscriptions()) === 1);
+  });
+
+  it('hears all that is wanted after a connection that was lost as the last one stopped', async () => {
+    const [first, second, third] = [new Ear(), new Ear(), new Ear()];
+    const stop = subscriber.subscribe(CHANNEL, first);
+    await first.told(1);
+
+    stop();
+    subscriber.renew();
+    await nextTurn();
+    subscriber.subscribe(`${CHANNEL}:2`, second);
+    await second.told(1);
+    subscriber.subscribe(`${CHANNEL}:3`, third);
+    await third.told(1);
+
+    expect([first, second, third].map(({ live }) => live)).toEqual([[true], [true], [true]]);
   });
 
   it('is closed for good', async () => {
