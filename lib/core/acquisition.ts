@@ -27,7 +27,7 @@ export interface AcquisitionContext extends Ensemble {
 
 /**
  * How long a call sleeps between attempts while it hears of releases, as a wake-up may get lost:
- * 40 to 60 ms, for the calls that rest wake together.
+ * for 40 to 60 ms, because it may sleep up to a slot longer than this says.
  */
 const POLL: RetryDelay = { min: 40, max: 60 - SLOT };
 

@@ -100,6 +100,6 @@ export const mutantsOfWaiting: readonly Mutant[] = [
   {
     name: 'no poll beside wake-ups',
     rule: '10: polling is the fallback for wake-ups that are lost',
-    patches: [core('acquisition', '{ min: 40, max: 60 }', '{ min: 1e9, max: 1e9 }')],
+    patches: [core('acquisition', '{ min: 40, max: 60 - SLOT }', '{ min: 1e9, max: 1e9 }')],
   },
 ];
