@@ -41,11 +41,6 @@ export class NodeHealth {
     return this.#state;
   }
 
-  /** Whether it was audited and has not been lost since. */
-  get isConnected(): boolean {
-    return this.#state === 'up' || this.#state === 'suspended';
-  }
-
   /** The vote of a node that cannot be asked now. */
   get failure(): FailedAnswer {
     return unsentOutcome(this.#message, this.#state === 'refused');

@@ -74,21 +74,21 @@ export class LastServer {
   #runId: string | undefined;
   #seenAt: Milliseconds = -Infinity;
 
-  /** Its connection worked until now. */
+  /** It answers. How long its connection lasted says less: a server may die without a word. */
   seen(now: Milliseconds): void {
     this.#seenAt = now;
   }
 
   /**
    * Takes note of the server that answers now. Says what is wrong if it is another one and was
-   * already running before the last one went away, which may have been silent for `silence` ms by
-   * then.
+   * already running when the last one was seen.
    */
-  next({ runId, uptime }: ServerFacts, now: Milliseconds, silence: Milliseconds): string[] {
+  next({ runId, uptime }: ServerFacts, now: Milliseconds): string[] {
     const last = this.#runId;
     const isAnother = last !== undefined && runId !== undefined && runId !== last;
-    const wasUpBeside = isAnother && uptime > now - this.#seenAt + silence + UPTIME_ERROR;
+    const wasUpBeside = isAnother && uptime > now - this.#seenAt + UPTIME_ERROR;
     this.#runId = runId ?? last;
+    this.seen(now);
     return wasUpBeside ? [UP_BESIDE] : [];
   }
 }

@@ -143,7 +143,6 @@ export class RedisLink implements ConnectionListener {
     this.#connection = null;
     peers.leave(target.name);
     if (this.#isClosed) return;
-    if (health.isConnected) this.#lastServer.seen(environment.now());
     health.unavailable(reason);
     this.#timer = environment.startTimer(this.#reconnectDelay.next(), this.#connect, false);
   }
@@ -171,8 +170,7 @@ export class RedisLink implements ConnectionListener {
     clock: ClockReading,
     info: string | null,
   ): void {
-    const { environment, health, isPersistent, onUsable, peers, stallTimeout, target, world } =
-      this.#settings;
+    const { environment, health, isPersistent, onUsable, peers, target, world } = this.#settings;
     const facts = factsOf(info);
     const node = { name: target.name, isPersistent };
     const { refusal, findings } = auditServer(node, facts, clock, peers, world);
@@ -187,7 +185,7 @@ export class RedisLink implements ConnectionListener {
     health.heard(certified.nodeTime);
     health.up([
       ...findings,
-      ...this.#lastServer.next(facts, environment.now(), stallTimeout),
+      ...this.#lastServer.next(facts, environment.now()),
       ...disagreement(certified.rulesBefore, world, peers.nodeCount),
       ...(certified.isOriginKnown ? [] : [ORIGIN_UNKNOWN]),
       ...(target.isUnverified ? [UNVERIFIED] : []),
@@ -196,11 +194,13 @@ export class RedisLink implements ConnectionListener {
   }
 
   #onAnswer(connection: RedisConnection, failure: FailedAnswer | null): void {
+    // Else it is no answer: the connection has ended.
+    if (connection !== this.#connection) return;
+    const { environment, health, onUsable } = this.#settings;
     this.#looksInVain = 0;
+    this.#lastServer.seen(environment.now());
     if (failure !== null && isReadOnly(failure)) connection.end(failure);
-    const { health, onUsable } = this.#settings;
-    if (health.state !== 'suspended' || connection !== this.#connection) return;
-    if (this.#isHung(connection)) return;
+    if (health.state !== 'suspended' || this.#isHung(connection)) return;
     onUsable(connection);
     health.resumed();
   }

@@ -85,15 +85,14 @@ describe('a node that is declared persistent', () => {
 });
 
 describe('another server by the name of the last one', () => {
-  const STALL = 5_000;
   const server = (runId: string, uptime: number) =>
     factsOf(`role:master\r\nrun_id:${runId}\r\nuptime_in_seconds:${uptime}\r\n`);
 
   function findingsOf(next: ReturnType<typeof factsOf>): string[] {
     const last = new LastServer();
-    const first = last.next(server('first', 60), 0, STALL);
+    const first = last.next(server('first', 60), 0);
     last.seen(100_000);
-    return [...first, ...last.next(next, 104_000, STALL)];
+    return [...first, ...last.next(next, 109_000)];
   }
 
   it('that was up beside it is told: a balancer, and two holders may be let in', () => {
@@ -104,7 +103,7 @@ describe('another server by the name of the last one', () => {
 
   it.each([
     { next: server('second', 10), why: 'it may have been started when the first fell silent' },
-    { next: server('first', 164), why: 'it is the same' },
+    { next: server('first', 169), why: 'it is the same' },
     { next: factsOf(null), why: 'nothing is known where INFO is denied' },
   ])('is not suspected otherwise: $why', ({ next }) => {
     expect(findingsOf(next)).toEqual([]);

@@ -4,6 +4,8 @@ import { describe, expect, it } from '@jest/globals';
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo } from 'node:net';
 
+import type { Redis } from 'ioredis';
+
 import { systemEnvironment, type Environment } from '../../lib/core/environment.js';
 import type { RedlockOptions } from '../../lib/core/options.js';
 import { afterTest } from '../support/after-test.js';
@@ -49,19 +51,10 @@ describe('what an audit finds', () => {
     ['fell silent', true],
   ])('another server by the name of one that %s, up beside it', async (_, isSilent) => {
     const [first, second] = await Promise.all([startServer(), startServer()]);
+    // Told in whole seconds, with one allowed for: of 3, at least one is left.
+    await untilUptime(second, 3);
     let { port } = first;
-    const balancer = createServer((socket) => {
-      const upstream = connect(port, '127.0.0.1');
-      for (const end of [socket, upstream]) end.on('error', () => undefined);
-      socket.pipe(upstream).pipe(socket);
-    }).listen(0, '127.0.0.1');
-    afterTest(() => balancer.close());
-    await once(balancer, 'listening');
-    const address = { host: '127.0.0.1', port: (balancer.address() as AddressInfo).port };
-    const { log, node } = await startNode(address, IMPATIENT);
-    const uptime = async (): Promise<number> =>
-      Number(/uptime_in_seconds:(\d+)/.exec(await second.client.info('server'))?.[1]);
-    await eventually(async () => (await uptime()) >= 2);
+    const { log, node } = await startNode(await startBalancer(() => port), IMPATIENT);
 
     ({ port } = second);
     if (isSilent) first.freeze();
@@ -73,6 +66,42 @@ describe('what an audit finds', () => {
       expect.stringMatching(/^Connected. It is not the server of the last .* up at the same time/),
     ]);
   });
+
+  it('no other server beside one that died without a word while nothing was asked', async () => {
+    const server = await startServer();
+    const address = await startBalancer(() => server.port, { tellsEnd: false });
+    const { log, node } = await startNode(address, IMPATIENT);
+    await server.restart();
+    await untilUptime(server, 2);
+
+    void acquire(node, requestFor());
+    await log.untilState('down');
+    await log.untilState('up', log.events.length);
+
+    expect(log.messages.slice(-2)).toEqual([
+      expect.stringMatching(/^silent for \d+ ms$/),
+      'Connected.',
+    ]);
+  });
+
+  /** Leads to any server; connects those who come later to another one when `portOf` says so. */
+  async function startBalancer(portOf: () => number, { tellsEnd = true } = {}) {
+    const balancer = createServer((socket) => {
+      const upstream = connect(portOf(), '127.0.0.1');
+      for (const end of [socket, upstream]) end.on('error', () => undefined);
+      socket.pipe(upstream).pipe(socket, { end: tellsEnd });
+    }).listen(0, '127.0.0.1');
+    afterTest(() => balancer.close());
+    await once(balancer, 'listening');
+    return { host: '127.0.0.1', port: (balancer.address() as AddressInfo).port };
+  }
+
+  async function untilUptime({ client }: { client: Redis }, seconds: number): Promise<void> {
+    await eventually(async () => {
+      const info = await client.info('server');
+      return Number(/uptime_in_seconds:(\d+)/.exec(info)?.[1]) >= seconds;
+    });
+  }
 
   it('another number of nodes of the client before is told, as majorities need not meet', async () => {
     const servers = await Promise.all([startServer(), startServer(), startServer()]);
