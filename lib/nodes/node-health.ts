@@ -123,14 +123,13 @@ export class NodeHealth {
   quarantined(stated: Milliseconds): void {
     // A server may say anything.
     const remaining = Math.min(stated, DELAY_MAX);
+    // A closed node may still hear its last answers.
+    if (this.#state === 'down') return;
+    this.#quarantinedUntil = this.environment.now() + remaining;
     if (remaining <= 0) {
       this.#reportQuarantineEnd();
       return;
     }
-    // A closed node may still hear its last answers.
-    if (this.#state === 'down') return;
-    const now = this.environment.now();
-    this.#quarantinedUntil = now + remaining;
     if (this.#quarantineTimer !== null) return;
     this.#isQuarantineReported = true;
     this.#report(

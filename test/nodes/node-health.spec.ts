@@ -248,9 +248,22 @@ describe('the end of a quarantine', () => {
 
   it('is not told of a node that comes back before it', async () => {
     health.quarantined(30_000);
-    await comeBackAfter(1, 0);
+    await comeBackAfter(1, 29_999);
+    const before = [...log.messages];
+    await environment.advance(29_999);
 
-    expect(log.messages.slice(1)).not.toContain(END);
+    expect(before.slice(-2)).toEqual(['closed', 'Connected.']);
+    expect(log.messages.slice(-2)).toEqual(['Connected.', END]);
+  });
+
+  it('has come where the next server by the same name counts, as when a name is put right', async () => {
+    health.quarantined(30_000);
+    await comeBackAfter(1, 0);
+    const { quarantineRemaining } = health.status();
+    await environment.advance(30_000);
+
+    expect(quarantineRemaining).toBe(0);
+    expect(log.messages.slice(1)).toEqual([BEGIN, 'closed', 'Connected.', END]);
   });
 
   it('is not told of a node that never was in quarantine', async () => {
