@@ -84,10 +84,9 @@ export class LastServer {
    * already running when the last one was seen.
    */
   next({ runId, uptime }: ServerFacts, now: Milliseconds): string[] {
-    const last = this.#runId;
-    const isAnother = last !== undefined && runId !== undefined && runId !== last;
+    const isAnother = this.#runId !== undefined && runId !== this.#runId;
     const wasUpBeside = isAnother && uptime > now - this.#seenAt + UPTIME_ERROR;
-    this.#runId = runId ?? last;
+    this.#runId = runId;
     this.seen(now);
     return wasUpBeside ? [UP_BESIDE] : [];
   }

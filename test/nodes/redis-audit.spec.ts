@@ -7,6 +7,7 @@ import {
   LastServer,
   NodePeers,
   type AuditResult,
+  type ServerFacts,
 } from '../../lib/nodes/redis-audit.js';
 import { worldOf } from '../support/node-harness.js';
 
@@ -88,11 +89,11 @@ describe('another server by the name of the last one', () => {
   const server = (runId: string, uptime: number) =>
     factsOf(`role:master\r\nrun_id:${runId}\r\nuptime_in_seconds:${uptime}\r\n`);
 
-  function findingsOf(next: ReturnType<typeof factsOf>): string[] {
+  function findingsOf(next: ServerFacts, first = server('first', 60)): string[] {
     const last = new LastServer();
-    const first = last.next(server('first', 60), 0);
+    const findings = last.next(first, 0);
     last.seen(100_000);
-    return [...first, ...last.next(next, 109_000)];
+    return [...findings, ...last.next(next, 109_000)];
   }
 
   it('that was up beside it is told: a balancer, and two holders may be let in', () => {
@@ -107,6 +108,10 @@ describe('another server by the name of the last one', () => {
     { next: factsOf(null), why: 'nothing is known where INFO is denied' },
   ])('is not suspected otherwise: $why', ({ next }) => {
     expect(findingsOf(next)).toEqual([]);
+  });
+
+  it('is not suspected when INFO is granted: it may have been the same all the time', () => {
+    expect(findingsOf(server('second', 169), factsOf(null))).toEqual([]);
   });
 });
 
