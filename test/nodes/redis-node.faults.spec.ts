@@ -150,6 +150,19 @@ describe('a connection that breaks', () => {
     expect(log.messages[0]).toMatch(/ECONNREFUSED/);
   });
 
+  it('is told by what ended it, not by a word at its greeting that did no harm', async () => {
+    const server = await startServer();
+    await server.client.acl('SETUSER', 'default', '-client');
+    const { log } = await startNode({ port: server.port, disableClientInfo: true });
+    const errors = await server.client.info('errorstats');
+
+    server.kill();
+    await log.untilState('down');
+
+    expect(errors).toContain('errorstat_NOPERM');
+    expect(log.messages.slice(0, 2)).toEqual(['Connected.', 'connection closed']);
+  });
+
   it('as soon as it is made is made less and less often', async () => {
     const server = await startServer();
     const proxy = await startProxy(server);
