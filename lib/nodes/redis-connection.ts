@@ -124,15 +124,14 @@ export class RedisConnection {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
     close(this.#client);
-    const unanswered = [...this.#unanswered.keys()];
-    for (const written of unanswered) this.#unanswered.delete(written);
     // First: whoever is answered below must not take this connection for one that works again.
     this.#listener.ended(reason);
-    for (const written of unanswered) written.answer(lostOutcome(reason.message), null);
+    const outcome = lostOutcome(reason.message);
+    for (const written of this.#unanswered.keys()) written.answer(outcome, null);
   }
 
   #onReply(written: Unanswered, error: Error | null | undefined, reply: unknown): void {
-    if (!this.#unanswered.has(written)) return;
+    if (this.#hasEnded) return;
     if (error && !isReply(error)) {
       // Not an answer: the client cannot ask, because it has ended or soon will have. When the
       // server ended the stream, the words of ioredis could be read as advice on options.
