@@ -256,6 +256,18 @@ describe('the end of a quarantine', () => {
     expect(log.messages.slice(-2)).toEqual(['Connected.', END]);
   });
 
+  it('is not told of a node that was silent and answers again before it', async () => {
+    health.quarantined(30_000);
+    health.suspended(120, 1);
+    await environment.advance(29_999);
+    health.resumed();
+    await environment.settle();
+    const before = log.messages.at(-1);
+    await environment.advance(1);
+
+    expect([before, log.messages.at(-1)]).toEqual(['Connected.', END]);
+  });
+
   it('has come where the next server by the same name counts, as when a name is put right', async () => {
     health.quarantined(30_000);
     await comeBackAfter(1, 0);
