@@ -58,10 +58,12 @@ export class RedlockTelemetryModule {
     checkObject('options', options);
     checkNames('only options of RedlockTelemetryOptions', options, TELEMETRY_OPTIONS);
     const { resourceClass, resourceNames = false } = options;
-    if (resourceClass !== undefined && typeof resourceClass !== 'function') {
-      throw wrongType('resourceClass', 'a function', resourceClass);
-    }
+    if (resourceClass !== undefined) checkFunction('resourceClass', resourceClass);
     checkBoolean('resourceNames', resourceNames);
+    const meters: { readonly getMeter: unknown } = options.meterProvider ?? metrics;
+    const tracers: { readonly getTracer: unknown } = options.tracerProvider ?? trace;
+    checkFunction('meterProvider.getMeter', meters.getMeter);
+    checkFunction('tracerProvider.getTracer', tracers.getTracer);
     const telemetry = {
       provide: telemetryToken,
       inject: [ModuleRef, ModulesContainer],
@@ -81,6 +83,10 @@ const TELEMETRY_OPTIONS: Readonly<Record<keyof RedlockTelemetryOptions, true>> =
   resourceClass: true,
   resourceNames: true,
 };
+
+function checkFunction(name: string, value: unknown): void {
+  if (typeof value !== 'function') throw wrongType(name, 'a function', value);
+}
 
 // Like the channels, the same for each copy of the package in the process.
 const telemetryToken = Symbol.for('nestjs-locked.telemetry');
