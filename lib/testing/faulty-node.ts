@@ -17,34 +17,15 @@ import type {
 import type { Milliseconds } from '../core/units.js';
 import { MemoryNode } from '../nodes/memory-node.js';
 import { failures } from './failures.js';
+import {
+  checkFault,
+  checkWords,
+  type Latency,
+  type NodeFault,
+  type NodeOperation,
+} from './node-faults.js';
 import { OneWay } from './one-way.js';
 import { plainRequest } from './plain-client.js';
-
-/** What a node is asked to do. */
-export type NodeOperation = 'acquire' | 'extend' | 'release' | 'inspect';
-
-/**
- * How an operation goes wrong.
- * - `down`: nothing is sent, and the node says so at once; releases wait until it is healed.
- *   `misconfigured`: the server refuses the operation, which waiting does not cure.
- * - `requestLost`: it never arrives, and no answer comes. `answerLost`: it takes effect, and no
- *   answer comes. `answerOdd`: it takes effect, but the answer leaves that open.
- * - `answerDoubled`: the answer comes twice. `quarantined`: what is granted does not count.
- */
-export type NodeFault =
-  | 'down'
-  | 'misconfigured'
-  | 'requestLost'
-  | 'answerLost'
-  | 'answerOdd'
-  | 'answerDoubled'
-  | 'quarantined';
-
-/** How long a request and its answer take on the way, in ms; each 0 if left out. */
-export interface Latency {
-  readonly request?: Milliseconds;
-  readonly answer?: Milliseconds;
-}
 
 /** What the node was asked, and when, by its {@link Environment.now}. */
 export interface RecordedCall {
@@ -92,10 +73,11 @@ export class FaultyNode implements LockNode {
   #hanging: (() => void)[] | null = null;
   readonly #undelivered: (() => void)[] = [];
 
-  /** Makes a node without faults. @throws TypeError for a node in place of its options. */
+  /** Makes a node without faults. @throws TypeError for unknown options, or a node as such. */
   constructor(options: FaultyNodeOptions = {}) {
     // The compiler takes it for options, as it has a name: this node would be over another one.
     if ('acquire' in options) throw new TypeError('Expected { node }, got the node itself');
+    checkWords('FaultyNodeOptions', Object.keys(options), optionNames);
     this.#environment = options.environment ?? systemEnvironment;
     this.#requests = new OneWay(this.#environment);
     this.#answers = new OneWay(this.#environment);
@@ -162,9 +144,14 @@ export class FaultyNode implements LockNode {
     }
   }
 
-  /** From now on requests and answers take this long; a number is the answer's delay, in ms. */
+  /**
+   * From now on requests and answers take this long; a number is the answer's delay, in ms.
+   * @throws TypeError for another direction.
+   */
   delay(latency: Milliseconds | Latency): void {
-    this.#latency = typeof latency === 'number' ? { answer: latency } : latency;
+    const given = typeof latency === 'number' ? { answer: latency } : latency;
+    checkWords('Latency', Object.keys(given), directions);
+    this.#latency = given;
   }
 
   /** From now on the node refuses the operations (by default all) at once, as if it were down. */
@@ -172,10 +159,12 @@ export class FaultyNode implements LockNode {
     this.fail('down', ...operations);
   }
 
-  /** From now on the operations (by default all) go wrong by `fault`. */
+  /**
+   * From now on the operations (by default all) go wrong by `fault`.
+   * @throws TypeError for a misspelt one.
+   */
   fail(fault: NodeFault, ...operations: readonly NodeOperation[]): void {
-    const affected = operations.length > 0 ? operations : allOperations;
-    for (const operation of affected) this.#faults.set(operation, fault);
+    for (const operation of checkFault(fault, operations)) this.#faults.set(operation, fault);
   }
 
   /** From now on requests arrive but wait, as at a frozen server, until {@link heal}. */
@@ -288,7 +277,9 @@ export class FaultyNode implements LockNode {
   }
 }
 
-const allOperations: readonly NodeOperation[] = ['acquire', 'extend', 'release', 'inspect'];
+const optionNames: readonly (keyof FaultyNodeOptions)[] = ['node', 'name', 'environment'];
+
+const directions: readonly (keyof Latency)[] = ['request', 'answer'];
 
 const stranger = 'another client';
 

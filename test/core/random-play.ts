@@ -12,7 +12,7 @@ import { setScene, type Scene } from './scene.js';
 import type { Lock } from '../../lib/core/lock.js';
 import type { RedlockObserver } from '../../lib/core/observer.js';
 import type { RedlockOptions } from '../../lib/core/options.js';
-import type { NodeFault } from '../../lib/testing/faulty-node.js';
+import type { NodeFault } from '../../lib/testing/node-faults.js';
 import type { TestNode } from '../support/test-node.js';
 
 const STEPS = 40;

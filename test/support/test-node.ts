@@ -5,7 +5,7 @@ import { MemoryNode } from '../../lib/nodes/memory-node.js';
 import type { Environment } from '../../lib/core/environment.js';
 import type { LockNode, WakeListener, World } from '../../lib/core/lock-node.js';
 import type { Milliseconds } from '../../lib/core/units.js';
-import type { NodeOperation } from '../../lib/testing/faulty-node.js';
+import type { NodeOperation } from '../../lib/testing/node-faults.js';
 import type { SimulatedEnvironment } from './simulated-environment.js';
 
 /** A faulty node in virtual time. */

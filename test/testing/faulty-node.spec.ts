@@ -38,6 +38,30 @@ describe('FaultyNode', () => {
     expect(String(error)).toBe('TypeError: Expected { node }, got the node itself');
   });
 
+  // Without an error nothing would go wrong, and a test would show that the application copes.
+  it.each([
+    ['fault', (node: FaultyNode) => node.fail('dwon' as never), 'NodeFault, got "dwon"'],
+    [
+      'operation',
+      (node: FaultyNode) => node.refuse('acquire', 'extnd' as never),
+      'NodeOperation, got "extnd"',
+    ],
+    [
+      'direction of a delay',
+      (node: FaultyNode) => node.delay({ answers: 5 } as never),
+      'Latency, got "answers"',
+    ],
+    [
+      'option',
+      () => new FaultyNode({ inner: new MemoryNode() } as never),
+      'FaultyNodeOptions, got "inner"',
+    ],
+  ])('refuses a misspelt %s', (_what, misspell, message) => {
+    const error = thrown(() => misspell(new FaultyNode()));
+
+    expect(String(error)).toBe(`TypeError: Expected only names of ${message}`);
+  });
+
   it('lets others hold a key, and give it back', async () => {
     const node = new FaultyNode();
     const redlock = await lockOver(node);
