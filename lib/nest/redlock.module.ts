@@ -61,6 +61,9 @@ export class RedlockModule {
   static forRoot(nodes?: readonly NodeInput[], options: RedlockModuleOptions = {}): DynamicModule {
     checkObject('options', options);
     const { name, isGlobal, ...rest } = options;
+    if (nodes !== undefined && 'nodes' in rest) {
+      throw new TypeError('Expected nodes once, got them among the options too');
+    }
     const domain = resolveDomain(name, isGlobal);
     const registration = createRegistration(nodes === undefined ? rest : { ...rest, nodes });
     return describeModule(domain, [

@@ -30,6 +30,11 @@ describe('RedlockModule given bad input', () => {
       /nodes to be an array, got a string$/,
     ],
     [
+      'nodes among the options too',
+      () => RedlockModule.forRoot(['redis://a'], { nodes: ['redis://b'] } as object),
+      /^TypeError: Expected nodes once, got them among the options too$/,
+    ],
+    [
       'options null',
       () => RedlockModule.forRoot(undefined, null as never),
       /options to be an object, got null$/,
