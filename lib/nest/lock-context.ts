@@ -8,8 +8,11 @@ import type { EndpointScope } from './endpoint-scope.js';
 
 /** A lock that a body runs under. */
 export interface ContextLock {
-  /** The lock domain that acquired it: locks of another domain are other locks. */
-  readonly domain: object;
+  /**
+   * The lock domain that acquired it: locks of another domain are other locks. Null where the body
+   * joined it: who acquired it is further out.
+   */
+  readonly domain: object | null;
   readonly lock: Lock;
   /** Who acquired it, for people: `InventoryService.reserve`. */
   readonly place: string;
@@ -29,10 +32,11 @@ const storage = sharedStorage();
 
 /**
  * Returns the lock that the running async context holds: inside a `@Locked` method or the body of
- * `RedlockService.using`, and in everything they call and await. With several locks, the innermost
- * one, or the innermost one of `resource`. Undefined outside, which includes the body of a
- * `for await` over a `@Locked` generator and background work that outlives the body. The lock may
- * have been lost meanwhile: watch its `signal`, or check its `isValid`.
+ * `RedlockService.using`, and in everything they call and await. With several locks, that of the
+ * innermost method or body, or the innermost one of `resource`. Undefined outside, which includes
+ * the body of a `for await` over a `@Locked` generator, the source of a stream that a method
+ * returns, and background work that outlives the body. The lock may have been lost meanwhile: watch
+ * its `signal`, or check its `isValid`.
  * @example
  * ```ts
  * @Locked('nightly-report')

@@ -111,7 +111,7 @@ export class RedlockService {
     const place = options[placeOption] ?? 'RedlockService.using';
     const caller = this.#caller(options, place);
     const joined = findJoinable(caller, resources);
-    if (joined !== null) return runJoined(joined, body);
+    if (joined !== null) return runJoined(joined, place, body);
     const placedBody = (lock: Lock): Promise<T> =>
       runHolding({ domain: this.#redlock, lock, place }, () => body(lock));
     return this.#redlock.using(resources, options, placedBody, namesOf(caller));
@@ -146,8 +146,9 @@ function namesOf({ held }: Caller): readonly string[] {
   return held.flatMap(({ lock }) => lock.resources);
 }
 
-async function runJoined<T>(lock: Lock, body: LockedBody<T>): Promise<T> {
-  const result = await body(lock);
+async function runJoined<T>(lock: Lock, place: string, body: LockedBody<T>): Promise<T> {
+  // Else `currentLock` would find whatever was acquired since, such as another row's token.
+  const result = await runHolding({ domain: null, lock, place }, () => body(lock));
   // As with a lock of its own: if it was not valid to the very end, the result is in doubt.
   if (!lock.isValid) throw lock.lostError(result);
   return result;

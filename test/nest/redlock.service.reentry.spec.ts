@@ -135,6 +135,17 @@ describe('a nested acquisition of what the same context holds', () => {
     expect(await redlock.inspect('a')).toMatchObject({ state: 'free' });
   });
 
+  it('is the current lock of what joined it, also inside another lock', async () => {
+    const redlock = await startService({ reentrant: true });
+    const current = (): readonly string[] | undefined => currentLock()?.resources;
+
+    const seen = await redlock.using('a', () =>
+      redlock.using('b', async () => [await redlock.using('a', current), current()]),
+    );
+
+    expect(seen).toEqual([['a'], ['b']]);
+  });
+
   it('joins by default in a module that is reentrant, and can be refused for one call', async () => {
     const redlock = await startService({ reentrant: true });
 
