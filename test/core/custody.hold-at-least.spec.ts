@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 
 import { deferred, extendedTtls, setScene } from './scene.js';
+import type { Lock } from '../../lib/core/lock.js';
 
 const ttl = 10_000;
 
@@ -27,6 +28,16 @@ describe('a resource that `holdAtLeast` keeps when the body has ended', () => {
     expect(lifetime).toBe(Math.ceil(3_200 / 0.99));
     expect(before).not.toContain(null);
     expect(node(0).count('extend')).toBe(1);
+    expect(await owners()).toEqual([null, null, null]);
+  });
+
+  it('is not extended where the nodes keep it for that long anyway', async () => {
+    const { environment, redlock, node, owners, until } = setScene();
+    await until(redlock.using('r', { ttl, holdAtLeast: 6_000 }, () => 1));
+
+    await environment.advance(6_002);
+
+    expect(node(0).count('extend')).toBe(0);
     expect(await owners()).toEqual([null, null, null]);
   });
 
@@ -79,7 +90,8 @@ describe('a resource that `holdAtLeast` keeps when the body has ended', () => {
     const work = redlock.using('r', options, () => body.promise);
     await environment.advance(300);
     for (const node of nodes) {
-      node.fail('down', 'extend');
+      // With this fault the answer takes its time: the watchdog is asked while it is awaited.
+      node.fail('misconfigured', 'extend');
       node.delay({ answer: 60 });
     }
 
@@ -108,6 +120,19 @@ describe('a shutdown while `holdAtLeast` keeps a resource', () => {
     expect(Math.max(...lifetimes)).toBeLessThan(16_000);
     await environment.advance(16_000);
     expect(await owners()).toEqual([null, null, null]);
+  });
+
+  it('ends the claim of whoever still has the lock, and that is no loss', async () => {
+    const { environment, redlock, observer, until } = setScene();
+    const body = (held: Lock): Promise<Lock> => Promise.resolve(held);
+    const lock = await until(redlock.using('r', { ttl: 2_000, holdAtLeast: 20_000 }, body));
+
+    await until(redlock.close(), 10);
+
+    expect(lock.isValid).toBe(false);
+    await environment.advance(60_000);
+    expect(lock.signal.aborted).toBe(false);
+    expect(observer.lost).not.toHaveBeenCalled();
   });
 
   it('waits until nodes that could not be told before have that, in whole ms', async () => {
@@ -161,6 +186,21 @@ describe('a shutdown while `holdAtLeast` keeps a resource', () => {
 
     await until(redlock.close(), 1);
 
+    expect(await owners()).toEqual([null, null, null]);
+  });
+
+  it('deletes what is left of its keys where it was lost', async () => {
+    const { environment, redlock, observer, node, owners, until } = setScene();
+    await until(redlock.using('r', { ttl: 2_000, holdAtLeast: 60_000 }, () => 1));
+    node(0).restart();
+    node(1).restart();
+    await environment.advance(1_000);
+    const left = await owners();
+
+    await until(redlock.close(), 1);
+
+    expect(observer.lost).toHaveBeenCalledTimes(1);
+    expect(left).not.toEqual([null, null, null]);
     expect(await owners()).toEqual([null, null, null]);
   });
 
