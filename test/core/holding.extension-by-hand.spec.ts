@@ -2,7 +2,7 @@
 import { describe, expect, it } from '@jest/globals';
 
 import { LockLostError, NoQuorumError } from '../../lib/core/errors.js';
-import { expectInstance, extendedTtls, reasonOf, setScene } from './scene.js';
+import { expectInstance, extendedTtls, reasonOf, setScene, watch } from './scene.js';
 
 const ttl = 10_000;
 
@@ -93,6 +93,17 @@ describe('an extension by hand', () => {
       /^Could not extend the lock of "r": too few nodes did\. It is held for another \d+ ms\. Nodes: /,
     );
     expect(lock.isValid).toBe(true);
+  });
+
+  it('tells of a node that hangs now that it said nothing, whatever it said before', async () => {
+    const { redlock, nodes, rejection, until } = setScene();
+    const lock = await until(redlock.acquire('r', ttl));
+    await until(lock.extend());
+    for (const node of nodes) node.hang();
+
+    const error = expectInstance(await rejection(lock.extend()), NoQuorumError);
+
+    expect(error.votes.map(({ vote }) => vote)).toEqual(['none', 'none', 'none']);
   });
 
   it('waits for the one under way', async () => {
@@ -190,5 +201,26 @@ describe('an extension by hand', () => {
     expect(expectInstance(await until(extension), LockLostError).reason).toBe('released');
     await environment.advance(500);
     expect(environment.pendingTimers).toBe(0);
+  });
+
+  it('that waits for one under way is ended by a release too, at once, and asks no node', async () => {
+    const { environment, redlock, nodes, owners, until } = setScene();
+    const lock = await until(redlock.acquire('r', ttl));
+    for (const node of nodes.slice(1)) node.delay({ answer: 100 });
+    const first = reasonOf(lock.extend());
+    const second = reasonOf(lock.extend());
+    const isOver = watch(second);
+    await environment.advance(10);
+
+    const release = lock.release();
+    await environment.settle();
+
+    expect(isOver()).toBe(true);
+    for (const error of await Promise.all([first, second])) {
+      expect(expectInstance(error, LockLostError).reason).toBe('released');
+    }
+    await until(release);
+    expect(nodes.map((node) => node.count('extend'))).toEqual([1, 1, 1]);
+    expect(await owners()).toEqual([null, null, null]);
   });
 });
