@@ -200,6 +200,24 @@ describe('the watchdog', () => {
     expect(environment.pendingTimers).toBe(0);
   });
 
+  it('lets all be watched again that were called back together', async () => {
+    const { environment, watchdog } = setUp();
+    const calls = [0, 0];
+    for (const index of calls.keys()) {
+      const again = {
+        onDue: () => {
+          calls[index] = (calls[index] ?? 0) + 1;
+          watchdog.watch(again, environment.now() + 100);
+        },
+      };
+      watchdog.watch(again, 1_100);
+    }
+
+    await environment.advance(300);
+
+    expect(calls).toEqual([3, 3]);
+  });
+
   it('calls what is overdue after a blocked event loop in the order of the dates', async () => {
     const { environment, watchdog } = setUp();
     const order: string[] = [];
