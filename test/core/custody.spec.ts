@@ -202,11 +202,13 @@ describe('a lock that is lost before anybody has it', () => {
     };
 
     const lock = await until(redlock.acquire('r', 100));
+    const timersThen = environment.pendingTimers;
     const next = redlock.acquire('r', 100, { wait: 20_000 });
 
     expect(lock.isValid).toBe(false);
     expect(observer.lost).toHaveBeenCalledTimes(1);
     expect(redlock.status().held).toBe(0);
+    expect(timersThen).toBe(0);
     await until(next, 1_000);
   });
 });

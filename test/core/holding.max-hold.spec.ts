@@ -34,6 +34,16 @@ describe('maxHold', () => {
     expect(observer.lost.mock.calls).toEqual([[lock, 'maxHold', expect.any(Number)]]);
   });
 
+  it('is the reason of the loss also where it is over before the first extension', async () => {
+    const { environment, redlock, observer, node, until } = setScene();
+    const lock = await until(redlock.acquire('r', ttl, { ...watched, maxHold: 1_000 }));
+
+    await environment.advance(ttl);
+
+    expect(observer.lost.mock.calls).toEqual([[lock, 'maxHold', expect.any(Number)]]);
+    expect(node(0).count('extend')).toBe(0);
+  });
+
   it('is not what ended a lock that nobody extends', async () => {
     const { environment, redlock, observer, until } = setScene();
     const lock = await until(redlock.acquire('r', ttl, { maxHold: 1_000 }));

@@ -61,6 +61,18 @@ describe('a fresh lock', () => {
     expect(observer.lost).toHaveBeenCalledWith(lock, 'expired', expect.any(Number));
     expect(environment.pendingTimers).toBe(0);
   });
+
+  it('expires in time where its validity ends between two milliseconds', async () => {
+    const { environment, redlock, until } = setScene();
+    const startedAt = environment.now();
+    const lock = await until(redlock.acquire('r', 150));
+    const heldFor: number[] = [];
+    lock.signal.addEventListener('abort', () => heldFor.push(environment.now() - startedAt));
+
+    await environment.advance(150);
+
+    expect(heldFor).toEqual([146]); // of 146.5
+  });
 });
 
 describe('the watchdog', () => {
