@@ -3,7 +3,7 @@
 // committing a transaction, happens under it too.
 import type { ExecutionContext } from '@nestjs/common';
 
-import { contextScopes, runInScope, type ContextRunner } from './lock-context.js';
+import { captureAround, contextScopes, runInScope, type ContextRunner } from './lock-context.js';
 import { holdOf, type Hold } from './lock-hold.js';
 import type { LockedDefinition } from './locked-definition.js';
 import { dropUnread, holdWhileOngoing } from './locked-result.js';
@@ -103,7 +103,7 @@ export class EndpointScope {
       this.#result = result;
       leave();
     };
-    return { hold: this.#lend(hold, onEnd) };
+    return { hold: this.#lend(hold, onEnd, captureAround(this, hold.run)) };
   }
 
   /** Runs the inner interceptors, pipes and handler in this scope and under its lock. */
@@ -123,7 +123,8 @@ export class EndpointScope {
     const hold = this.#entry?.hold ?? null;
     const isHttp = this.context.getType() === 'http';
     if (hold === null || !isHttp || !isStreamed(answer) || this.#ongoing.has(answer)) return answer;
-    return holdWhileOngoing(answer, this.#lend(hold, this.#startVisit()));
+    const run: ContextRunner = (body) => this.run(body);
+    return holdWhileOngoing(answer, this.#lend(hold, this.#startVisit(), run));
   }
 
   /** Drops what nobody has begun to read: the response is over, so nobody will. */
@@ -149,9 +150,8 @@ export class EndpointScope {
     await this.#entry?.hold?.endQuietly();
   }
 
-  #lend({ lock }: Hold, leave: (result: unknown) => void): Hold {
-    // In the scope too: a retry subscribes to an Observable from within the run that failed.
-    const run: ContextRunner = (body) => this.run(body);
+  // `run` is in the scope: a retry subscribes to an Observable from within the run that failed.
+  #lend({ lock }: Hold, leave: (result: unknown) => void, run: ContextRunner): Hold {
     const onOngoing = (result: unknown): void => {
       this.#ongoing.add(result);
       if (this.#isAbandoned) dropUnread(result);

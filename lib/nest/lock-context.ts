@@ -4,6 +4,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 
 import type { Lock } from '../core/lock.js';
+import type { LockedBody } from '../core/redlock.js';
 import type { EndpointScope } from './endpoint-scope.js';
 
 /** A lock that a body runs under. */
@@ -63,7 +64,9 @@ function* contextLocks(): Generator<ContextLock> {
 /** The locks of `domain` that the running async context holds, innermost first; no lost ones. */
 export function heldBy(domain: object): readonly ContextLock[] {
   if (storage.getStore() === undefined) return [];
-  return [...contextLocks()].filter((held) => held.domain === domain && held.lock.isValid);
+  // A handler's frame repeats its scope's lock.
+  const locks = [...new Set(contextLocks())];
+  return locks.filter((held) => held.domain === domain && held.lock.isValid);
 }
 
 /** The endpoint calls that the running async context belongs to, innermost first. */
@@ -72,11 +75,11 @@ export function* contextScopes(): Generator<EndpointScope> {
 }
 
 /** Runs `body` as the holder of `held`, until what it returned has settled. */
-export async function runHolding<T>(held: ContextLock, body: () => T | Promise<T>): Promise<T> {
+export async function runHolding<T>(held: ContextLock, body: LockedBody<T>): Promise<T> {
   const frame = openFrame(held, null);
   try {
     // Made a promise inside the frame: a lazy query, such as Prisma's, starts when it is awaited.
-    return await storage.run(frame, () => Promise.resolve(body()));
+    return await storage.run(frame, () => Promise.resolve(body(held.lock)));
   } finally {
     // Cleared, not only marked: a lock may keep alive the context that it was acquired in, whose
     // frame kept the lock before it, and so on through every iteration of a loop.
@@ -97,6 +100,23 @@ export function runInScope<T>(scope: EndpointScope, body: () => T): T {
 export function captureContext(): ContextRunner {
   const frame = storage.getStore();
   return (body) => storage.run(frame, body);
+}
+
+/**
+ * A runner for the handler of `scope`, under the lock that `holder` runs under. Inner interceptors
+ * may hold locks around the handler: those of the running async context are further out.
+ */
+export function captureAround(scope: EndpointScope, holder: ContextRunner): ContextRunner {
+  const lock = holder(() => storage.getStore());
+  const frame: Frame = {
+    // Else the frames of a handler that is retried in its own context would pile up.
+    outer: [...frames()].find((each) => each.scope !== scope && each.held !== lock?.held),
+    get held() {
+      return lock?.held ?? null;
+    },
+    scope: null,
+  };
+  return (body) => storage.run(frame, () => runInScope(scope, body));
 }
 
 function openFrame(held: ContextLock | null, scope: EndpointScope | null): Frame {

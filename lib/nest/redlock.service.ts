@@ -113,7 +113,7 @@ export class RedlockService {
     const joined = findJoinable(caller, resources);
     if (joined !== null) return runJoined(joined, place, body);
     const placedBody = (lock: Lock): Promise<T> =>
-      runHolding({ domain: this.#redlock, lock, place }, () => body(lock));
+      runHolding({ domain: this.#redlock, lock, place }, body);
     return this.#redlock.using(resources, options, placedBody, namesOf(caller));
   }
 
@@ -148,7 +148,7 @@ function namesOf({ held }: Caller): readonly string[] {
 
 async function runJoined<T>(lock: Lock, place: string, body: LockedBody<T>): Promise<T> {
   // Else `currentLock` would find whatever was acquired since, such as another row's token.
-  const result = await runHolding({ domain: null, lock, place }, () => body(lock));
+  const result = await runHolding({ domain: null, lock, place }, body);
   // As with a lock of its own: if it was not valid to the very end, the result is in doubt.
   if (!lock.isValid) throw lock.lostError(result);
   return result;

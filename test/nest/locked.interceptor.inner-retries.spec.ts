@@ -2,7 +2,7 @@
 // A handler that an interceptor runs again inside the lock.
 import { getEventListeners } from 'node:events';
 
-import { describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import {
   Controller,
   Get,
@@ -17,17 +17,23 @@ import { currentLock, Locked } from 'nestjs-locked';
 import { defer, Observable } from 'rxjs';
 import { retry } from 'rxjs/operators';
 
+import { growth, LINEAR } from '../support/growth.js';
 import { startEndpoints } from './support/endpoints.js';
 import { get } from './support/requests.js';
 
 describe('a @Locked endpoint that an inner interceptor retries', () => {
   const listeners: number[] = [];
   let changes = 0;
+  let retries: number;
+
+  beforeEach(() => {
+    retries = 2;
+  });
 
   @Injectable()
   class Retrying implements NestInterceptor {
     intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
-      return next.handle().pipe(retry(2));
+      return next.handle().pipe(retry(retries));
     }
   }
 
@@ -64,6 +70,16 @@ describe('a @Locked endpoint that an inner interceptor retries', () => {
       return defer(() => {
         if (signal) listeners.push(getEventListeners(signal, 'abort').length);
         return this.flaky();
+      });
+    }
+
+    @Get('retried/looking')
+    @UseInterceptors(Retrying)
+    @Locked('endpoint')
+    retriedLooking(): Observable<string> {
+      return defer(() => {
+        for (let looks = 0; looks < 10; looks += 1) currentLock('another');
+        throw new Error('flaky');
       });
     }
 
@@ -106,6 +122,16 @@ describe('a @Locked endpoint that an inner interceptor retries', () => {
 
     const [first] = listeners;
     expect(listeners).toEqual([first, first, first]);
+  });
+
+  it('makes the context of an Observable no deeper with each of its tries', async () => {
+    const { url } = await startEndpoints(Endpoints);
+    const prepare = (count: number) => {
+      retries = count;
+      return () => get(url, '/retried/looking');
+    };
+
+    expect(await growth(prepare, 200)).toBeLessThan(LINEAR);
   });
 
   it('locks anew when a retried handler gets other arguments', async () => {
