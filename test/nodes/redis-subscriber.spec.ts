@@ -125,10 +125,23 @@ describe('a subscriber', () => {
 
     stop();
     subscriber.subscribe(CHANNEL, second);
+    // Whoever has stopped listening may say so again.
+    stop();
     await second.told(1);
     await client.publish(CHANNEL, '1');
 
     await eventually(() => second.heard.length === 1);
+  });
+
+  it('tells nothing to whoever stops listening in the same tick', async () => {
+    const [first, second] = [new Ear(), new Ear()];
+    subscriber.subscribe(CHANNEL, first);
+    await first.told(1);
+
+    subscriber.subscribe(CHANNEL, second)();
+    await new Promise(setImmediate);
+
+    expect([first.live, second.live]).toEqual([[true], []]);
   });
 
   it('takes any message for a wake-up: what is no count means one', async () => {
