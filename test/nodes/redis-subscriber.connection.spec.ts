@@ -8,7 +8,16 @@ import { eventually } from '../support/eventually.js';
 import { client, server } from '../support/redis-of-spec.js';
 import { startRedisServer } from '../support/redis-servers.js';
 import { startPretender, startProxy } from '../support/servers-of-test.js';
-import { CHANNEL, cutOff, Ear, ended, STALL, subscriberTo, watch } from './subscriber-scene.js';
+import {
+  CHANNEL,
+  COMMON,
+  cutOff,
+  Ear,
+  ended,
+  STALL,
+  subscriberTo,
+  watch,
+} from './subscriber-scene.js';
 
 describe('a subscriber', () => {
   it('waits for a server that is not there, without a sound', async () => {
@@ -139,6 +148,44 @@ describe('a subscriber', () => {
     expect(later.live).toEqual([true]);
     expect(connections).toHaveLength(2);
     await eventually(() => environment.pendingTimers === 0);
+  });
+
+  it('gives up a connection, too, that died when it had answered one of two subscriptions', async () => {
+    const { address } = await startPretender((words) => {
+      if (!words.includes('subscribe')) return '+OK\r\n';
+      if (!words.includes(CHANNEL)) return null;
+      return [COMMON, CHANNEL]
+        .map(
+          (name, index) =>
+            `*3\r\n$9\r\nsubscribe\r\n$${name.length}\r\n${name}\r\n:${index + 1}\r\n`,
+        )
+        .join('');
+    });
+    const { connections, environment, watched } = watch(`redis://127.0.0.1:${address.port}`);
+    const ear = new Ear();
+    watched.subscribe(CHANNEL, ear);
+    watched.subscribe('another', new Ear());
+    await ear.told(1);
+
+    // Within the first of these it has answered.
+    await environment.advance(2 * STALL);
+    await environment.advance(100);
+
+    expect(ear.live.slice(0, 2)).toEqual([true, false]);
+    expect(connections).toHaveLength(2);
+  });
+
+  it('keeps its connection where it has no right to subscribe: another would not help', async () => {
+    await client.acl('SETUSER', 'deaf', 'on', '>secret', '~*', '+@all', '-subscribe');
+    const { connections, environment, watched } = watch(server.url.replace('//', '//deaf:secret@'));
+    watched.subscribe(CHANNEL, new Ear());
+    const refused = async () => (await client.info('errorstats')).includes('errorstat_NOPERM');
+    await eventually(refused);
+    await eventually(() => environment.pendingTimers === 0);
+
+    await environment.advance(2 * STALL);
+
+    expect(connections).toHaveLength(1);
   });
 
   it('bears that the server refuses its password, without a sound', async () => {
