@@ -19,7 +19,7 @@ import {
 } from '@nestjs/common';
 import { Locked } from 'nestjs-locked';
 import { concat, defer, merge, Observable, of, Subject, throwError } from 'rxjs';
-import { map, mergeMap } from 'rxjs/operators';
+import { map, mergeMap, shareReplay, take } from 'rxjs/operators';
 
 import { Gate, turn } from './support/events.js';
 import { get } from './support/requests.js';
@@ -200,6 +200,16 @@ describe('a @Locked endpoint whose stream an interceptor reads itself', () => {
     }
   }
 
+  const rest = new Subject<string>();
+
+  @Injectable()
+  class FirstOfAll implements NestInterceptor {
+    intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+      // Goes on with the rest when nobody listens any more.
+      return next.handle().pipe(shareReplay(1), take(1));
+    }
+  }
+
   @Controller()
   class Imports {
     @Get('import')
@@ -208,6 +218,13 @@ describe('a @Locked endpoint whose stream an interceptor reads itself', () => {
     async import(): Promise<unknown> {
       // A StreamableFile of another copy of Nest: Nest itself does not end it.
       return { getStream: () => stream, getHeaders: () => ({}), setErrorHandler: () => {} };
+    }
+
+    @Get('first')
+    @UseInterceptors(FirstOfAll)
+    @Locked('endpoint')
+    async first(): Promise<Observable<string>> {
+      return concat(of('first'), rest);
     }
   }
 
@@ -225,6 +242,17 @@ describe('a @Locked endpoint whose stream an interceptor reads itself', () => {
     expect([body, stream.destroyed, await isFree()]).toEqual(['begun', false, false]);
     stream.push(null);
     stream.resume();
+
+    await freed();
+  });
+
+  it('is locked until the last value of an Observable, also after an answer with the first', async () => {
+    const { url, isFree, freed } = await startEndpoints(Imports);
+
+    const { body } = await get(url, '/first');
+    await turn();
+    expect([body, rest.observed, await isFree()]).toEqual(['first', true, false]);
+    rest.complete();
 
     await freed();
   });
