@@ -34,7 +34,7 @@ import { mergeMap } from 'rxjs/operators';
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { Log, startServer, threeNodes } from './support/applications.js';
-import { rejection, turn } from './support/events.js';
+import { Gate, rejection, turn } from './support/events.js';
 import { startGateways } from './support/gateway-service.js';
 import { startTcpService } from './support/tcp-service.js';
 import { requestOf, get } from './support/requests.js';
@@ -186,6 +186,46 @@ describe('a @Locked endpoint that is an async generator', () => {
 
     await whenFree(service.get(RedlockService));
     await whenFree(gateways.redlock);
+  });
+
+  it('goes on after the answer of a message handler where an interceptor reads it', async () => {
+    const rows: string[] = [];
+    const more = new Gate();
+    @Injectable()
+    class Reading implements NestInterceptor {
+      intercept(_context: ExecutionContext, next: CallHandler): Observable<string> {
+        const read = async (from: AsyncIterable<string>): Promise<void> => {
+          for await (const row of from) rows.push(row);
+        };
+        const answer = (from: AsyncIterable<string>): string => {
+          void read(from);
+          return 'begun';
+        };
+        return next.handle().pipe(map(answer));
+      }
+    }
+    @Controller()
+    class Feed {
+      @MessagePattern('rows')
+      @UseInterceptors(Reading)
+      @Locked('rows')
+      async *rows(): AsyncGenerator<string> {
+        yield 'first';
+        await more.passed;
+        yield* ['next', 'last'];
+      }
+    }
+    const { service, client, close } = await startTcpService(await build([Feed]));
+    afterTest(close);
+    const redlock = service.get(RedlockService);
+
+    expect(await firstValueFrom(client.send('rows', {}))).toBe('begun');
+    await turn();
+    expect([rows, (await redlock.inspect('rows')).state]).toEqual([['first'], 'held']);
+    more.open();
+
+    await whenFree(redlock);
+    expect(rows).toEqual(['first', 'next', 'last']);
   });
 
   it("gives nothing where its lock is taken and onTaken says 'skip'", async () => {
