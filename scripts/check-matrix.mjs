@@ -36,6 +36,9 @@ const TEST_RUNS = [
   [11, 5, 26, 'cjs', 'vitest'],
 ];
 
+// Beside these pairs: on Node 20 and 22, tests in this pool run in contexts without Symbol.dispose.
+const VM_RUN = [11, 6, 20, 'esm', 'vitest-vm'];
+
 // Further packages that these tests need, for the Nest that the repository does not use.
 const OWN_TESTS = { nest: 11, ioredis: 6 };
 const OWN_TEST_PACKAGES = [
@@ -65,9 +68,10 @@ for (const version of node) programOf.set(version, await findNode(version));
 const [redis] = await startRedisServers(1);
 try {
   const programs = combinations(nest, ioredis, node, format, ['program']);
-  const runs = [...TEST_RUNS, ...programs].map((cell) => () => runCell(cell, redis.url));
+  const tests = [...TEST_RUNS, VM_RUN];
+  const runs = [...tests, ...programs].map((cell) => () => runCell(cell, redis.url));
   await inPairs([runOwnTests, ...runs], (start) => start());
-  tell(`${programs.length} programs and ${TEST_RUNS.length} test runs passed`);
+  tell(`${programs.length} programs and ${tests.length} test runs passed`);
 } finally {
   await redis.stop();
 }
@@ -146,10 +150,10 @@ function argumentsOf(runner, nest, format) {
     case 'jest':
       // Nest 12 is ESM only: jest requires that as it imports it.
       return [...jest(format === 'esm' || nest === 12), ...PATIENCE, '--testMatch', '**/*.test.js'];
-    case 'vitest': {
-      const options = ['run', '--globals', ...PATIENCE, '--root', '.', 'application.test.js'];
-      return [tool('vitest', 'vitest.mjs'), ...options];
-    }
+    case 'vitest':
+      return vitest();
+    case 'vitest-vm':
+      return [...vitest(), '--pool', 'vmThreads'];
     default:
       return ['main.js'];
   }
@@ -166,6 +170,11 @@ function jest(loadsModules) {
   const flags = loadsModules ? ['--experimental-vm-modules'] : [];
   const config = JSON.stringify({ testEnvironment: 'node', transform: {} });
   return [...flags, tool('jest', 'bin/jest.js'), '--rootDir', '.', '--config', config];
+}
+
+function vitest() {
+  const options = ['run', '--globals', ...PATIENCE, '--root', '.', 'application.test.js'];
+  return [tool('vitest', 'vitest.mjs'), ...options];
 }
 
 /** A file of a development dependency of the project. */

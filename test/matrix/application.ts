@@ -74,6 +74,12 @@ async function excludes(redlock: RedlockService): Promise<void> {
   await using lock = await redlock.acquire('by-hand', 5_000);
   equal(await redlock.tryAcquire('by-hand'), null);
   ok((await refusal(redlock)) instanceof LockTakenError);
+  // A call that waits leaves the queue when its caller gives up.
+  const caller = new AbortController();
+  const waiting = redlock.acquire('by-hand', 5_000, { signal: caller.signal });
+  await setImmediate();
+  caller.abort('enough');
+  equal(await waiting.catch((reason: unknown) => reason), 'enough');
   equal(lock.isValid, true);
 }
 
