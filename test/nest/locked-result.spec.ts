@@ -193,6 +193,7 @@ describe('a lock that is held for long', () => {
   it.each<[string, (feeds: Feeds) => AsyncIterable<unknown> | Promise<AsyncIterable<unknown>>]>([
     ['read to their end', (feeds) => feeds.generateOrSkip()],
     ['as web streams', (feeds) => feeds.web()],
+    ['as streams of Node', (feeds) => feeds.read(Readable.from([1, 2]))],
   ])('gathers no listeners with the iterables that join it: %s', async (_how, iterate) => {
     const { feeds, redlock } = await start({ reentrant: true });
 
