@@ -170,12 +170,45 @@ describe('a subscriber', () => {
     watched.subscribe(`${COMMON}last`, new Ear());
     await second.told(1);
 
-    // Within the first of these it has answered.
-    await environment.advance(2 * STALL);
-    await environment.advance(100);
+    // It has answered in the first of the two times that it is given.
+    await environment.advance(STALL + 100);
+    const before = connections.length;
+    await environment.advance(STALL);
 
+    expect(before).toBe(1);
     expect(second.live.slice(0, 2)).toEqual([true, false]);
     expect(connections).toHaveLength(2);
+  });
+
+  it('gives up the next connection, too, whatever the one before still owed', async () => {
+    let isHung = false;
+    const { address } = await startPretender((words) =>
+      isHung || words.includes('subscribe') ? null : '+OK\r\n',
+    );
+    const { connections, environment, watched } = watch(`redis://127.0.0.1:${address.port}`);
+    watched.subscribe(CHANNEL, new Ear());
+    await new Promise((resolve) => connections[0]?.once('ready', resolve));
+    const end = ended(connections);
+
+    isHung = true;
+    watched.renew();
+    await end;
+    const before = connections.length;
+    await environment.advance(STALL + 100);
+
+    expect([before, connections.length]).toEqual([2, 3]);
+  });
+
+  it('leaves no timer when it is closed while an answer is owed', async () => {
+    const { address, sockets } = await startPretender(() => null);
+    const { environment, watched } = watch(`redis://127.0.0.1:${address.port}`);
+    watched.subscribe(CHANNEL, new Ear());
+    await eventually(() => sockets.size === 1);
+    const before = environment.pendingTimers;
+
+    watched.close();
+
+    expect([before, environment.pendingTimers]).toEqual([1, 0]);
   });
 
   it('keeps its connection where it has no right to subscribe: another would not help', async () => {
