@@ -31,10 +31,10 @@ export interface AcquireOptions {
    */
   readonly wait?: Milliseconds;
   /**
-   * Random delay between two attempts, in ms, when releases cannot be heard. When they can, a
-   * release wakes the call at once; it also polls every 40 to 60 ms, or every `min` if that is
-   * longer. Both delays grow in proportion while more than 200 calls of a process pause, and from
-   * 20 ms on they may be up to 10 ms longer, because the calls that pause go on together.
+   * Random delay between two attempts, in ms, when releases cannot be heard; from 20 ms on it may
+   * be up to 10 ms longer, because calls that pause go on together. When they can be heard, a
+   * release wakes the call at once; it also polls every 40 to 60 ms, or after `min` if that is
+   * longer. Both delays grow in proportion while more than 200 calls of a process pause.
    * @default { min: 20, max: 120 } – waiters of several processes spread, and none waits long
    */
   readonly retryDelay?: Partial<RetryDelay>;
