@@ -7,7 +7,7 @@ import { undoAt } from './release-round.js';
 import type { Ensemble } from './ensemble.js';
 import type { TimerHandle } from './environment.js';
 import type { TokenSource } from './fencing.js';
-import type { AcquireAnswer, OwnerRequest } from './lock-node.js';
+import type { AcquireAnswer, OwnerRequest, ReleaseRequest } from './lock-node.js';
 import type { Ballot, Verdict } from './quorum.js';
 import type { Milliseconds } from './units.js';
 
@@ -58,6 +58,8 @@ export class Attempt {
   #holding: Holding | null = null;
   /** Why the attempt failed; null until then. */
   #failure: FailedVerdict | null = null;
+  /** What a node was asked last to undo. */
+  #undo: ReleaseRequest | null = null;
 
   constructor(
     ensemble: Ensemble,
@@ -196,7 +198,16 @@ export class Attempt {
       this.#answers[index]?.vote === 'granted' &&
       (this.#failure === 'taken' || this.#failure === 'expired');
     const wakes = this.#failure === 'cancelled' || keptOthersAway;
-    undoAt(this.#ensemble, index, { ...this.#request, wakes });
+    undoAt(this.#ensemble, index, this.#undoRequest(wakes));
+  }
+
+  // The same for all nodes, where it can be: what is asked of them alike is encoded once.
+  #undoRequest(wakes: boolean): ReleaseRequest {
+    let request = this.#undo;
+    if (request?.wakes !== wakes) {
+      request = this.#undo = { ...this.#request, wakes };
+    }
+    return request;
   }
 }
 

@@ -270,4 +270,28 @@ describe('the undo of an attempt', () => {
     expect(trial.verdict()).toBe('taken');
     expect(undoAt(trial.nodes[2])).toMatchObject({ wakes: false });
   });
+
+  it('is one request for all nodes where it can be, so that it is encoded once for all', async () => {
+    const trial = prepare(3);
+    for (const node of trial.nodes) node.occupy('r', 60_000);
+
+    trial.attempt.start(timeout);
+    await trial.environment.settle();
+
+    const [first, ...others] = trial.nodes.map(undoAt);
+    expect(first).toMatchObject({ ownerId, wakes: false });
+    for (const other of others) expect(other).toBe(first);
+  });
+
+  it('tells those who wait only at the nodes where it kept others away', async () => {
+    const trial = prepare(3);
+    for (const node of trial.nodes.slice(1)) node.occupy('r', 60_000);
+    for (const node of trial.nodes.slice(1)) node.delay({ answer: 1 });
+
+    trial.attempt.start(timeout);
+    await trial.environment.advance(1);
+
+    const asked = trial.nodes.map((node) => undoAt(node));
+    expect(asked).toMatchObject([{ wakes: true }, { wakes: false }, { wakes: false }]);
+  });
 });
