@@ -58,6 +58,11 @@ export const inMicrotask = queueMicrotask;
 /** From within a microtask: calls back when all microtasks are done, also those they start. */
 export const afterMicrotasks: (callback: () => void) => void = process.nextTick.bind(process);
 
+/** Calls back when all microtasks of this tick are done: whatever it resumes has asked by then. */
+export function atTickEnd(callback: () => void): void {
+  inMicrotask(() => afterMicrotasks(callback));
+}
+
 /** A moment of {@link Environment.wallClock} for people: ISO 8601, in UTC. */
 export function toIsoTime(moment: Milliseconds): string {
   return new Date(moment).toISOString();

@@ -4,7 +4,7 @@
 import type { Redis } from 'ioredis';
 
 import {
-  afterMicrotasks,
+  atTickEnd,
   bindToContext,
   inMicrotask,
   type Environment,
@@ -127,11 +127,9 @@ export class RedisSubscriber {
   // would hold the process up. A connection that is not ready is told of all channels once it is.
   #tellOf(name: string): void {
     if (!this.#isReady) return;
-    if (this.#changed.size === 0) inMicrotask(this.#tellAfterMicrotasks);
+    if (this.#changed.size === 0) atTickEnd(() => this.#tell());
     this.#changed.add(name);
   }
-
-  readonly #tellAfterMicrotasks = (): void => afterMicrotasks(() => this.#tell());
 
   #tell(): void {
     const client = this.#client;

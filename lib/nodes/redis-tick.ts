@@ -1,6 +1,6 @@
 // Ends a tick for all nodes of a set. Mostly they are asked the same, and encoding a call costs
 // more than all else about it: so it is done once, not once for each node.
-import { afterMicrotasks, inMicrotask, type Environment } from '../core/environment.js';
+import { atTickEnd, type Environment } from '../core/environment.js';
 import type { EncodedCommand } from './redis-command.js';
 import { isAskedAlike, type BatchedOperation } from './redis-script-arguments.js';
 import { TAGS } from './redis-stamp.js';
@@ -54,13 +54,11 @@ export class RedisTick {
     this.#tag = Math.floor(environment.random() * TAGS);
   }
 
-  readonly #endAfterMicrotasks = (): void => afterMicrotasks(() => this.#end());
-
   /** Sends what `collector` has when the tick ends. */
   join(collector: Collector): void {
     // After all microtasks of this tick: callers resumed by one reply ask again in one call,
     // and a lock that is released and handed on is one call too.
-    if (this.#collectors.length === 0) inMicrotask(this.#endAfterMicrotasks);
+    if (this.#collectors.length === 0) atTickEnd(() => this.#end());
     this.#collectors.push(collector);
   }
 
