@@ -16,10 +16,12 @@ export function describeSafely(value: unknown): string {
  * would have no effect. @throws TypeError
  */
 export function checkNames(what: string, given: object, known: object): void {
-  for (const name of Object.keys(given)) {
-    if (Object.hasOwn(known, name)) continue;
-    throw new TypeError(`Expected ${what}, got ${describe(name)}`);
-  }
+  for (const name of Object.keys(given)) checkName(what, name, known);
+}
+
+/** As {@link checkNames}, for one name. @throws TypeError */
+export function checkName(what: string, name: string, known: object): void {
+  if (!Object.hasOwn(known, name)) throw new TypeError(`Expected ${what}, got ${describe(name)}`);
 }
 
 /** @throws TypeError */

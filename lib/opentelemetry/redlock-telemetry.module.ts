@@ -10,7 +10,13 @@ import {
 import { ModuleRef, ModulesContainer } from '@nestjs/core';
 import { metrics, trace, type MeterProvider, type TracerProvider } from '@opentelemetry/api';
 
-import { checkBoolean, checkNames, checkObject, wrongType } from '../core/option-checks.js';
+import {
+  checkBoolean,
+  checkNames,
+  checkObject,
+  hasMethods,
+  wrongType,
+} from '../core/option-checks.js';
 import { registeredDomains } from '../nest/redlock.module-definition.js';
 import type { LockRuntime } from '../nest/redlock.module.js';
 import { runtimeToken } from '../nest/redlock.tokens.js';
@@ -57,13 +63,17 @@ export class RedlockTelemetryModule {
   static forRoot(options: RedlockTelemetryOptions = {}): DynamicModule {
     checkObject('options', options);
     checkNames('only options of RedlockTelemetryOptions', options, TELEMETRY_OPTIONS);
-    const { resourceClass, resourceNames = false } = options;
-    if (resourceClass !== undefined) checkFunction('resourceClass', resourceClass);
+    const { meterProvider, tracerProvider, resourceClass, resourceNames = false } = options;
+    if (!hasMethods(meterProvider ?? metrics, ['getMeter'])) {
+      throw wrongType('meterProvider', 'a MeterProvider', meterProvider);
+    }
+    if (!hasMethods(tracerProvider ?? trace, ['getTracer'])) {
+      throw wrongType('tracerProvider', 'a TracerProvider', tracerProvider);
+    }
+    if (resourceClass !== undefined && typeof resourceClass !== 'function') {
+      throw wrongType('resourceClass', 'a function', resourceClass);
+    }
     checkBoolean('resourceNames', resourceNames);
-    const meters: { readonly getMeter: unknown } = options.meterProvider ?? metrics;
-    const tracers: { readonly getTracer: unknown } = options.tracerProvider ?? trace;
-    checkFunction('meterProvider.getMeter', meters.getMeter);
-    checkFunction('tracerProvider.getTracer', tracers.getTracer);
     const telemetry = {
       provide: telemetryToken,
       inject: [ModuleRef, ModulesContainer],
@@ -83,10 +93,6 @@ const TELEMETRY_OPTIONS: Readonly<Record<keyof RedlockTelemetryOptions, true>> =
   resourceClass: true,
   resourceNames: true,
 };
-
-function checkFunction(name: string, value: unknown): void {
-  if (typeof value !== 'function') throw wrongType(name, 'a function', value);
-}
 
 // Like the channels, the same for each copy of the package in the process.
 const telemetryToken = Symbol.for('nestjs-locked.telemetry');

@@ -14,12 +14,13 @@ import type {
   WakeListener,
   World,
 } from '../core/lock-node.js';
+import { checkNames } from '../core/option-checks.js';
 import type { Milliseconds } from '../core/units.js';
 import { MemoryNode } from '../nodes/memory-node.js';
 import { failures } from './failures.js';
 import {
   checkFault,
-  checkWords,
+  checkLatency,
   type Latency,
   type NodeFault,
   type NodeOperation,
@@ -77,7 +78,7 @@ export class FaultyNode implements LockNode {
   constructor(options: FaultyNodeOptions = {}) {
     // The compiler takes it for options, as it has a name: this node would be over another one.
     if ('acquire' in options) throw new TypeError('Expected { node }, got the node itself');
-    checkWords('FaultyNodeOptions', Object.keys(options), optionNames);
+    checkNames('only options of FaultyNodeOptions', options, OPTIONS);
     this.#environment = options.environment ?? systemEnvironment;
     this.#requests = new OneWay(this.#environment);
     this.#answers = new OneWay(this.#environment);
@@ -149,9 +150,7 @@ export class FaultyNode implements LockNode {
    * @throws TypeError for another direction.
    */
   delay(latency: Milliseconds | Latency): void {
-    const given = typeof latency === 'number' ? { answer: latency } : latency;
-    checkWords('Latency', Object.keys(given), directions);
-    this.#latency = given;
+    this.#latency = checkLatency(latency);
   }
 
   /** From now on the node refuses the operations (by default all) at once, as if it were down. */
@@ -277,9 +276,11 @@ export class FaultyNode implements LockNode {
   }
 }
 
-const optionNames: readonly (keyof FaultyNodeOptions)[] = ['node', 'name', 'environment'];
-
-const directions: readonly (keyof Latency)[] = ['request', 'answer'];
+const OPTIONS: Readonly<Record<keyof FaultyNodeOptions, true>> = {
+  node: true,
+  name: true,
+  environment: true,
+};
 
 const stranger = 'another client';
 

@@ -1,5 +1,6 @@
 // What may go wrong with a node, by name. Under a misspelt name nothing would, and a test would
 // show that the application survives it.
+import { checkName, checkNames } from '../core/option-checks.js';
 import type { Milliseconds } from '../core/units.js';
 
 /** What a node is asked to do. */
@@ -28,31 +29,38 @@ export interface Latency {
   readonly answer?: Milliseconds;
 }
 
-const allOperations: readonly NodeOperation[] = ['acquire', 'extend', 'release', 'inspect'];
+const OPERATIONS: Readonly<Record<NodeOperation, true>> = {
+  acquire: true,
+  extend: true,
+  release: true,
+  inspect: true,
+};
 
-const allFaults: readonly NodeFault[] = [
-  'down',
-  'misconfigured',
-  'requestLost',
-  'answerLost',
-  'answerOdd',
-  'answerDoubled',
-  'quarantined',
-];
+const FAULTS: Readonly<Record<NodeFault, true>> = {
+  down: true,
+  misconfigured: true,
+  requestLost: true,
+  answerLost: true,
+  answerOdd: true,
+  answerDoubled: true,
+  quarantined: true,
+};
+
+const DIRECTIONS: Readonly<Record<keyof Latency, true>> = { request: true, answer: true };
 
 /** The operations that `fault` applies to: by default all. @throws TypeError for another name. */
 export function checkFault(
   fault: NodeFault,
   operations: readonly NodeOperation[],
 ): readonly NodeOperation[] {
-  checkWords('NodeFault', [fault], allFaults);
-  checkWords('NodeOperation', operations, allOperations);
-  return operations.length > 0 ? operations : allOperations;
+  checkName('a NodeFault', fault, FAULTS);
+  for (const operation of operations) checkName('a NodeOperation', operation, OPERATIONS);
+  return operations.length > 0 ? operations : (Object.keys(OPERATIONS) as NodeOperation[]);
 }
 
-/** @throws TypeError for a word that is not known */
-export function checkWords(type: string, words: readonly string[], known: readonly string[]): void {
-  for (const word of words) {
-    if (!known.includes(word)) throw new TypeError(`Expected only names of ${type}, got "${word}"`);
-  }
+/** A number is the delay of the answer. @throws TypeError for another direction. */
+export function checkLatency(given: Milliseconds | Latency): Latency {
+  const latency = typeof given === 'number' ? { answer: given } : given;
+  checkNames('only members of Latency', latency, DIRECTIONS);
+  return latency;
 }

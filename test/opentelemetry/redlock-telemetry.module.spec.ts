@@ -221,8 +221,8 @@ describe('RedlockTelemetryModule', () => {
     [null, 'Expected options to be an object, got null'],
     [{ resourceclass: () => 'order' }, 'RedlockTelemetryOptions, got "resourceclass"'],
     [{ resourceNames: 1 }, 'Expected resourceNames to be true or false, got 1'],
-    [{ meterProvider: 5 }, 'Expected meterProvider.getMeter to be a function, got undefined'],
-    [{ tracerProvider: {} }, 'Expected tracerProvider.getTracer to be a function, got undefined'],
+    [{ meterProvider: 5 }, 'Expected meterProvider to be a MeterProvider, got 5'],
+    [{ tracerProvider: {} }, 'Expected tracerProvider to be a TracerProvider, got an object'],
   ])('refuses %p', (options, message) => {
     const register = () => RedlockTelemetryModule.forRoot(options as never);
 

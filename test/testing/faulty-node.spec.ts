@@ -40,26 +40,26 @@ describe('FaultyNode', () => {
 
   // Without an error nothing would go wrong, and a test would show that the application copes.
   it.each([
-    ['fault', (node: FaultyNode) => node.fail('dwon' as never), 'NodeFault, got "dwon"'],
+    ['fault', (node: FaultyNode) => node.fail('dwon' as never), 'a NodeFault, got "dwon"'],
     [
       'operation',
       (node: FaultyNode) => node.refuse('acquire', 'extnd' as never),
-      'NodeOperation, got "extnd"',
+      'a NodeOperation, got "extnd"',
     ],
     [
       'direction of a delay',
       (node: FaultyNode) => node.delay({ answers: 5 } as never),
-      'Latency, got "answers"',
+      'only members of Latency, got "answers"',
     ],
     [
       'option',
       () => new FaultyNode({ inner: new MemoryNode() } as never),
-      'FaultyNodeOptions, got "inner"',
+      'only options of FaultyNodeOptions, got "inner"',
     ],
   ])('refuses a misspelt %s', (_what, misspell, message) => {
     const error = thrown(() => misspell(new FaultyNode()));
 
-    expect(String(error)).toBe(`TypeError: Expected only names of ${message}`);
+    expect(String(error)).toBe(`TypeError: Expected ${message}`);
   });
 
   it('lets others hold a key, and give it back', async () => {
