@@ -135,6 +135,12 @@ describe('a @Locked endpoint that is an async generator', () => {
       .setLogger(new Log())
       .compile();
 
+  const startFeed = async (feed: Type) => {
+    const { service, client, close } = await startTcpService(await build([feed]));
+    afterTest(close);
+    return { client, redlock: service.get(RedlockService) };
+  };
+
   const whenFree = (redlock: RedlockService): Promise<void> =>
     eventually(async () => (await redlock.inspect('rows')).state === 'free', 2_000);
 
@@ -152,12 +158,11 @@ describe('a @Locked endpoint that is an async generator', () => {
         yield 'row';
       }
     }
-    const { service, client, close } = await startTcpService(await build([Feed]));
-    afterTest(close);
+    const { client, redlock } = await startFeed(Feed);
 
     await rejection(firstValueFrom(client.send('rows', {})));
 
-    await whenFree(service.get(RedlockService));
+    await whenFree(redlock);
   });
 
   it('releases when nobody takes a step, as microservices and gateways do not', async () => {
@@ -177,37 +182,33 @@ describe('a @Locked endpoint that is an async generator', () => {
         yield 'row';
       }
     }
-    const { service, client, close } = await startTcpService(await build([Feed]));
-    afterTest(close);
+    const { client, redlock } = await startFeed(Feed);
     const gateways = await startGateways(await build([], [Feed]));
 
     await firstValueFrom(client.send('rows', {}));
     await gateways.ask('rows', {});
 
-    await whenFree(service.get(RedlockService));
+    await whenFree(redlock);
     await whenFree(gateways.redlock);
   });
 
   it('goes on after the answer of a message handler where an interceptor reads it', async () => {
     const rows: string[] = [];
     const more = new Gate();
-    @Injectable()
-    class Reading implements NestInterceptor {
-      intercept(_context: ExecutionContext, next: CallHandler): Observable<string> {
-        const read = async (from: AsyncIterable<string>): Promise<void> => {
-          for await (const row of from) rows.push(row);
-        };
-        const answer = (from: AsyncIterable<string>): string => {
-          void read(from);
-          return 'begun';
-        };
-        return next.handle().pipe(map(answer));
-      }
-    }
+    const read = async (from: AsyncIterable<string>): Promise<void> => {
+      for await (const row of from) rows.push(row);
+    };
+    const begin = (from: AsyncIterable<string>): string => {
+      void read(from);
+      return 'begun';
+    };
+    const reading: NestInterceptor = {
+      intercept: (_context, next) => next.handle().pipe(map(begin)),
+    };
     @Controller()
     class Feed {
       @MessagePattern('rows')
-      @UseInterceptors(Reading)
+      @UseInterceptors(reading)
       @Locked('rows')
       async *rows(): AsyncGenerator<string> {
         yield 'first';
@@ -215,9 +216,7 @@ describe('a @Locked endpoint that is an async generator', () => {
         yield* ['next', 'last'];
       }
     }
-    const { service, client, close } = await startTcpService(await build([Feed]));
-    afterTest(close);
-    const redlock = service.get(RedlockService);
+    const { client, redlock } = await startFeed(Feed);
 
     expect(await firstValueFrom(client.send('rows', {}))).toBe('begun');
     await turn();
