@@ -1,3 +1,4 @@
+import { crowd } from './s10-crowd.js';
 import { decorator } from './s9-decorator.js';
 import { deadNode } from './s5-dead-node.js';
 import { handover } from './s8-handover.js';
@@ -21,5 +22,6 @@ export const scenarios: readonly Scenario[] = [
   watchdog,
   handover,
   decorator,
+  crowd,
   quarantine,
 ];

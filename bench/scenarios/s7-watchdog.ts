@@ -3,11 +3,10 @@ import { pause } from '../measure/pause.js';
 import { RedisMeter } from '../measure/redis-meter.js';
 import { withServers } from './servers.js';
 import { chosen, describeFailure, rowOf, usualSettings } from './turns.js';
-import type { CandidateProcess } from '../processes/candidate-process.js';
+import { NODES, watchMetrics, watchSample } from './watch-sample.js';
 import type { BenchContext, Group, Row, Sample, Scenario } from './scenario.js';
 
 const TTL = 3_000;
-const NODES = 3;
 const QUORUM = 2;
 const FILL_LIMIT = 40_000;
 
@@ -23,11 +22,7 @@ export const watchdog: Scenario = {
   full: { seconds: 3, rounds: 3 },
   quick: { seconds: 1.25, rounds: 2 },
   metrics: [
-    { key: 'cpu', label: 'CPU of one core', unit: '%' },
-    { key: 'commands', label: 'commands per second to each node', unit: '/s' },
-    { key: 'redisCpu', label: 'redis CPU, each node', unit: '%' },
-    { key: 'delayP50', label: 'event-loop delay p50', unit: 'ms' },
-    { key: 'delayP99', label: 'event-loop delay p99', unit: 'ms' },
+    ...watchMetrics,
     { key: 'heap', label: 'heap per lock', unit: 'B' },
     { key: 'fill', label: 'time to take them', unit: 's' },
     { key: 'lost', label: 'locks lost', unit: '' },
@@ -69,9 +64,9 @@ async function hold(
     await pause(TTL / 3);
     let given = 0;
     for (let window = 0; window < context.pace.rounds; window += 1) {
-      const { sample, lost } = await watch(context, process, meter);
+      const { sample, counted } = await watchSample(context, process, meter);
       samples.push(sample);
-      given = lost;
+      given = counted.lost;
     }
     const keys = Array.from({ length: count }, (_, index) => keyOf(name, `${name}:${index}`));
     const copies = await meter.countCopies(keys);
@@ -85,29 +80,4 @@ async function hold(
     await process.stop();
   }
   return rowOf(name, samples, failure);
-}
-
-// Commands are counted in a time of their own: counting would add to the CPU of those that send many.
-async function watch(
-  { pace: { seconds } }: BenchContext,
-  process: CandidateProcess,
-  meter: RedisMeter,
-): Promise<{ readonly sample: Sample; readonly lost: number }> {
-  const limit = seconds * 1_000 + 15_000;
-  const before = await meter.read();
-  const { cpu, delayP50, delayP99, duration } = await process.run(
-    'watch',
-    { seconds, isCounted: false },
-    limit,
-  );
-  const after = await meter.read();
-  const counted = await process.run('watch', { seconds, isCounted: true }, limit);
-  const sample = {
-    cpu: (cpu / duration) * 100,
-    commands: (counted.wire.commands / counted.duration / NODES) * 1_000,
-    redisCpu: ((after.cpu - before.cpu) / duration / NODES) * 100,
-    delayP50,
-    delayP99,
-  };
-  return { sample, lost: counted.lost };
 }

@@ -13,6 +13,7 @@ import { launchInProcess } from '../../bench/processes/in-process.js';
 import { writeReport } from '../../bench/report/report.js';
 import { describeMachine, readResults } from '../../bench/report/results.js';
 import { oneAtATime } from '../../bench/scenarios/s1-one-at-a-time.js';
+import { crowd } from '../../bench/scenarios/s10-crowd.js';
 import { watchdog } from '../../bench/scenarios/s7-watchdog.js';
 import type { CandidateProcess, Launch } from '../../bench/processes/candidate-process.js';
 import type { BenchContext, Group } from '../../bench/scenarios/scenario.js';
@@ -145,6 +146,20 @@ describe('the bench', () => {
     const figures = group?.rows[0]?.figures;
     expect(figures?.cpu?.samples).toEqual(uncounted);
     expect(figures?.commands?.median).toBeGreaterThan(0);
+  });
+
+  it('lets calls wait, and then hands them what they wait for, one by one', async () => {
+    const [group] = await crowd.run({
+      ...context,
+      pace: { seconds: 0.5, rounds: 1 },
+      only: ['ours'],
+    });
+
+    const { failure, figures } = group?.rows[0] ?? {};
+    expect([failure, figures?.overlaps]).toEqual([null, undefined]);
+    expect(figures?.commands?.median).toBeGreaterThan(0);
+    expect(figures?.count?.median).toBeGreaterThan(2);
+    expect(figures?.p50?.median).toBeGreaterThan(0);
   });
 
   it('counts whole commands, and leaves the beginning of the next one', () => {
