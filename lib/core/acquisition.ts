@@ -151,7 +151,7 @@ export class Acquisition {
       // says less than the attempt before it.
       const isPartial = timeout < this.#fullTimeout || result.tieBreaker !== null;
       if (refused === null || !isPartial || result.verdict !== 'noQuorum') refused = result;
-      this.#tellThoseBehind(refused);
+      this.#noteRefusal(result, refused);
       // Time heals no misconfiguration: say it now rather than after `wait`.
       const isHopeless = result.verdict === 'misconfigured';
       if (isHopeless || this.#isSpent(result)) throw this.#refusal(refused);
@@ -167,10 +167,13 @@ export class Acquisition {
     return result;
   }
 
-  // Calls behind this one may run out of patience before it is their turn to ask.
-  #tellThoseBehind(refused: FailedAttempt): void {
+  #noteRefusal(result: FailedAttempt, refused: FailedAttempt): void {
     const isOutage = refused.verdict === 'noQuorum' || refused.verdict === 'misconfigured';
-    for (const { line } of this.waiter.places) line.outage = isOutage ? refused : null;
+    for (const { line } of this.waiter.places) {
+      // Calls behind this one may run out of patience before it is their turn to ask.
+      line.outage = isOutage ? refused : null;
+      if (tieBreakerOf(result) !== null) line.forgetTurn();
+    }
   }
 
   // No further attempts behind a holder of this process: the lock may be handed to this call while
@@ -199,10 +202,8 @@ export class Acquisition {
       await waitingRoom.resting.rest(this.waiter, this.#randomOf(retryDelay), this.#patience());
       return;
     }
-    const poll = Math.max(this.#randomOf(POLL), retryDelay.min);
-    const wasWoken = await waitingRoom.resting.rest(this.waiter, poll, this.#patience());
-    const raceDelay = wasWoken ? Math.round(waitingRoom.raceDelay(this.waiter)) : 0;
-    if (raceDelay > 0) await this.waiter.pause(Math.min(raceDelay, this.#patience()));
+    const drawPoll = (): Milliseconds => Math.max(this.#randomOf(POLL), retryDelay.min);
+    await waitingRoom.restUntilTurn(this.waiter, drawPoll, () => this.#patience());
   }
 
   // Up to three more attempts at once while only the token was in the way.

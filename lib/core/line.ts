@@ -4,14 +4,11 @@ import type { Milliseconds } from './units.js';
 import type { WakeUps } from './wake-ups.js';
 import type { Waiter } from './waiter.js';
 
-/** The head start of the process that lost the most races over the others that were woken. */
+/** The head start of the process whose turn it is over the others that were woken. */
 const HEAD_START: Milliseconds = 1;
 
-/** The longest random delay of the others beyond that, for each process that was woken. */
-const RACE_DELAY: Milliseconds = 2;
-
-/** More processes than this do not make the delays longer. */
-const RACERS_MAX = 8;
+/** How much later a process tries for each one that is ahead of it: time for that one's attempt. */
+const TURN: Milliseconds = 3;
 
 /** How long others are told in vain before they get more time: 100 ms, a sixth of all time. */
 const PASSED_OVER_MAX: Milliseconds = 500;
@@ -55,11 +52,13 @@ export class Line {
   /** Whether a release is under way. A call that comes meanwhile follows it as if it had waited. */
   isReleasing = false;
   /** How many processes the last wake-up woke, the one that released not counted. */
-  racers = 0;
+  #racers = 0;
+  /** How many of them are thought to go before this process; null until it draws a turn. */
+  #ahead: number | null = null;
+  /** Whether the next release that is heard is this process's own. */
+  #hearsItself = false;
   /** The last attempt of this process, if too few nodes could vote; null if enough did. */
   outage: FailedAttempt | null = null;
-  /** Races after wake-ups since this process last had the lock. */
-  races = 0;
 
   constructor(resource: string) {
     this.resource = resource;
@@ -108,17 +107,36 @@ export class Line {
   }
 
   /**
-   * The delay between a wake-up and the attempt: Redis tells its subscribers in a fixed order, and
-   * the first would win every time. A process that has lost as many races as it has rivals has seen
-   * each of them win, and goes at once. The others draw, up to half as long after each lost race.
+   * The delay between a wake-up and the attempt. Redis tells its subscribers in a fixed order, and
+   * the first would win every time; and where many try at once, nobody gets a quorum. A quarter of
+   * a turn sooner or later: otherwise some may try in step with the releases, and others never win.
    */
   raceDelay(environment: Environment): Milliseconds {
-    const { racers, races } = this;
-    if (racers < 2) return 0;
-    this.races += 1;
-    if (races >= racers - 1) return 0;
-    const longest = RACE_DELAY * Math.min(RACERS_MAX, racers) * 0.5 ** races;
-    return HEAD_START + longest * environment.random();
+    const ahead = this.#ahead ?? 0;
+    if (this.#racers < 2 || ahead <= 0) return 0;
+    return HEAD_START + TURN * Math.max(0, ahead - 0.25 + environment.random() / 2);
+  }
+
+  /**
+   * A release was heard, after which one process less is ahead. Who hears of the first one draws a
+   * turn: as all do so, about one of them tries in each time that an attempt takes.
+   */
+  noteRelease(racers: number, environment: Environment): void {
+    this.#racers = racers;
+    if (this.#hearsItself) this.#hearsItself = false;
+    else if (this.#ahead === null) this.#ahead = racers * environment.random();
+    else this.#ahead = Math.min(this.#ahead, racers) - 1;
+  }
+
+  /** This process releases the lock: all others who wait by now have their turns before it. */
+  endTurn(): void {
+    this.#ahead = Infinity;
+    this.#hearsItself = this.wakeUps?.isLive === true;
+  }
+
+  /** Several tried at once and nobody got it: with other turns they will not meet again. */
+  forgetTurn(): void {
+    this.#ahead = null;
   }
 
   /** Ends a place, and unlinks it: as an old object it would keep its neighbours in memory. */

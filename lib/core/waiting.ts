@@ -100,10 +100,25 @@ export class WaitingRoom {
     return isFollowed;
   }
 
-  /** The delay between a wake-up and the attempt: the longest that any of its queues draws. */
-  raceDelay(waiter: Waiter): Milliseconds {
+  /**
+   * Rests until a release by another process was heard and it is this one's turn, but for no longer
+   * than `drawRest` or `patience` say.
+   * @throws the reason of the interruption.
+   */
+  async restUntilTurn(
+    waiter: Waiter,
+    drawRest: () => Milliseconds,
+    patience: () => Milliseconds,
+  ): Promise<void> {
     const { environment } = this.#ensemble;
-    return Math.max(...waiter.places.map(({ line }) => line.raceDelay(environment)));
+    let isWoken = await this.resting.rest(waiter, drawRest(), patience());
+    // Each release that is heard meanwhile brings the turn nearer.
+    while (isWoken) {
+      const raceDelays = waiter.places.map(({ line }) => line.raceDelay(environment));
+      const delay = Math.min(Math.max(...raceDelays), drawRest(), patience());
+      if (delay < 1) return;
+      isWoken = await waiter.pause(delay);
+    }
   }
 
   /** The waiter has its lock from now on, and stays at the head of its queues until that ends. */
@@ -111,7 +126,6 @@ export class WaitingRoom {
     const now = this.#ensemble.environment.now();
     waiter.isHolding = true;
     for (const { line } of waiter.places) {
-      line.races = 0;
       line.outage = null;
       if (line.handOvers === 0) line.acquiredAt = now;
       this.#tidy(line);
@@ -137,6 +151,7 @@ export class WaitingRoom {
       // A head that wants more than was freed tries ahead of others who are told: that counts too.
       const isLeftToOthers = !isHandedOn && this.#isOthersTurn(line);
       if (isLeftToOthers) line.yieldsUntil = 'told';
+      line.endTurn();
       line.handOvers = isLeftToOthers ? 0 : line.handOvers + 1;
     }
     this.#wakeHeads(headed);
@@ -194,7 +209,7 @@ export class WaitingRoom {
     return new WakeUps(this.#ensemble, line.resource, {
       onLive: () => this.#wakeHeads([line]),
       onWake: (listeners) => {
-        line.racers = listeners;
+        line.noteRelease(listeners, this.#ensemble.environment);
         this.#wakeHeads([line]);
       },
     });

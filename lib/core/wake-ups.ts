@@ -15,26 +15,31 @@ export interface WakeUpListener {
 export class WakeUps {
   readonly #quorum: number;
   readonly #isLive: boolean[];
-  /** Which nodes have told of a release since the last attempt: each counts once. */
-  readonly #hasTold: boolean[];
+  /**
+   * For each node: 1 when it has told of a release that is not heard yet, -1 when it is still to
+   * tell of one that is. What it tells late must not count for the next.
+   */
+  readonly #told: number[];
   readonly #stops: readonly (() => void)[];
 
   constructor(ensemble: Ensemble, resource: string, listener: WakeUpListener) {
     const { nodes, quorum, options } = ensemble;
     this.#quorum = quorum;
     this.#isLive = nodes.map(() => false);
-    this.#hasTold = nodes.map(() => false);
+    this.#told = nodes.map(() => 0);
     this.#stops = nodes.map((node, index) =>
       node.listen(options.world, resource, {
         onLive: (isLive) => {
           const wasLive = this.isLive;
           this.#isLive[index] = isLive;
+          // What a connection had still to tell is lost with it.
+          this.#told[index] = 0;
           if (this.isLive && !wasLive) listener.onLive();
         },
         onWake: (listeners) => {
-          this.#hasTold[index] = true;
-          if (!this.#isEnough(this.#hasTold)) return;
-          this.forget();
+          this.#told[index] = Math.min(1, (this.#told[index] ?? 0) + 1);
+          if (!this.#isEnough(this.#told.map((told) => told > 0))) return;
+          for (const [node, told] of this.#told.entries()) this.#told[node] = Math.max(0, told) - 1;
           listener.onWake(listeners);
         },
       }),
@@ -48,7 +53,7 @@ export class WakeUps {
 
   /** Begins to count anew: an attempt starts, and what was heard before says nothing about it. */
   forget(): void {
-    this.#hasTold.fill(false);
+    for (const [node, told] of this.#told.entries()) this.#told[node] = Math.min(0, told);
   }
 
   /** Stops listening. */

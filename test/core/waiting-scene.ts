@@ -36,8 +36,8 @@ export function setUp() {
     return waiter;
   };
   /** All nodes tell of the releases of these resources, and whoever waits has heard it. */
-  const tellOf = async (resources: readonly string[]): Promise<void> => {
-    for (const node of nodes) for (const resource of resources) node.forgeWakeUp(resource);
+  const tellOf = async (resources: readonly string[], others = 1): Promise<void> => {
+    for (const node of nodes) for (const resource of resources) node.forgeWakeUp(resource, others);
     await environment.settle();
   };
   /** Hands the lock on as often as others may be passed over; gives who has it then. */

@@ -2,103 +2,182 @@
 import { describe, expect, it } from '@jest/globals';
 
 import { setUp } from './waiting-scene.js';
+import type { Place } from '../../lib/core/line.js';
 
 describe('the delay before a race', () => {
-  async function raceDelays(listeners: number, races: number): Promise<number[]> {
-    const { environment, nodes, waitingRoom, enter } = setUp();
+  /** A process that waits for `r`, and what it hears of releases. */
+  async function listen() {
+    const scene = setUp();
+    const { environment, waitingRoom, enter, tellOf } = scene;
     const waiter = enter('r');
     waitingRoom.listen(waiter);
     await environment.settle();
-    for (const node of nodes) node.forgeWakeUp('r', listeners);
-    await environment.settle();
-    return Array.from({ length: races }, () => waitingRoom.raceDelay(waiter));
+    const [{ line }] = waiter.places as [Place];
+    const raceDelay = (): number => line.raceDelay(environment);
+    /** Gives the delay after all nodes have told of a release. */
+    const hear = async (others: number): Promise<number> => {
+      await tellOf(['r'], others);
+      return raceDelay();
+    };
+    return { ...scene, waiter, line, raceDelay, hear };
+  }
+
+  /** The same where every random number is one half. */
+  async function listenEvenly() {
+    const scene = await listen();
+    scene.environment.random = () => 0.5;
+    return scene;
   }
 
   it('is none for the only one who was woken', async () => {
-    expect(await raceDelays(1, 2)).toEqual([0, 0]);
+    const { hear } = await listen();
+
+    expect([await hear(1), await hear(1)]).toEqual([0, 0]);
   });
 
-  it('is 1 ms, and at random up to 2 ms more for each who was woken', async () => {
-    const delays = await Promise.all(
-      Array.from({ length: 4 }, async (_, index) => (await raceDelays(index + 2, 1))[0] ?? 0),
-    );
-
-    expect(Math.min(...delays)).toBeGreaterThan(1);
-    delays.forEach((delay, index) => expect(delay).toBeLessThan(1 + 2 * (index + 2)));
-    // The same random number each time.
-    const shares = delays.map((delay, index) => (delay - 1) / (index + 2));
-    for (const share of shares) expect(share).toBeCloseTo(shares[0] ?? 0, 6);
-  });
-
-  it('is another one each time', async () => {
-    const [first = 0, second = 0] = await raceDelays(8, 2);
-
-    expect(second - 1).not.toBeCloseTo((first - 1) / 2);
-  });
-
-  it('is none for who has lost to each of the others', async () => {
-    const delays = await raceDelays(4, 6);
-
-    expect(delays.map((delay) => delay > 1)).toEqual([true, true, true, false, false, false]);
-  });
-
-  it('counts no race that nobody else was woken for', async () => {
-    const { environment, nodes, waitingRoom, enter } = setUp();
-    const waiter = enter('r');
-    waitingRoom.listen(waiter);
-    await environment.settle();
+  it('is at random 1 ms to 3 ms for each who was woken, and a little more', async () => {
     const delays: number[] = [];
-
-    for (const listeners of [1, 1, 2]) {
-      for (const node of nodes) node.forgeWakeUp('r', listeners);
-      await environment.settle();
-      delays.push(waitingRoom.raceDelay(waiter));
+    for (let draw = 0; draw < 200; draw += 1) {
+      const { environment, hear } = await listen();
+      for (let skipped = 0; skipped < draw; skipped += 1) environment.random();
+      delays.push(await hear(4));
     }
 
-    expect(delays.map((delay) => delay > 1)).toEqual([false, false, true]);
+    expect(Math.min(...delays)).toBeGreaterThanOrEqual(1);
+    expect(Math.min(...delays)).toBeLessThan(2);
+    expect(Math.max(...delays)).toBeGreaterThan(1 + 3 * 3.75);
+    expect(Math.max(...delays)).toBeLessThan(1 + 3 * 4.25);
   });
 
-  it('is drawn again by who has had the lock since', async () => {
-    const { environment, nodes, waitingRoom, enter, grant } = setUp();
-    const [first, second] = [enter('r'), enter('r')];
-    waitingRoom.listen(first);
-    await environment.settle();
-    for (const node of nodes) node.forgeWakeUp('r', 2);
-    await environment.settle();
-    const delays = [waitingRoom.raceDelay(first), waitingRoom.raceDelay(first)];
+  it('is another one each time, by up to a quarter of a turn more or less', async () => {
+    const { environment, raceDelay, hear } = await listen();
+    environment.random = () => 0.5;
+    const middle = await hear(8);
 
-    grant(first);
-    waitingRoom.leave(first);
-    delays.push(waitingRoom.raceDelay(second));
+    environment.random = () => 0;
+    const least = raceDelay();
+    environment.random = () => 0.999;
 
-    expect(delays.map((delay) => delay > 1)).toEqual([true, false, true]);
+    expect(middle - least).toBeCloseTo(0.75, 6);
+    expect(raceDelay() - middle).toBeCloseTo(0.75, 1);
+  });
+
+  it('is 3 ms less after each release, and none for who has lost to all ahead of it', async () => {
+    const { hear } = await listenEvenly();
+    const delays: number[] = [];
+    for (let race = 0; race < 6; race += 1) delays.push(await hear(8));
+
+    expect(delays).toEqual([13, 10, 7, 4, 0, 0]);
+  });
+
+  it('is no longer than for all who are left', async () => {
+    const { hear } = await listenEvenly();
+    await hear(1_000_000);
+
+    expect(await hear(4)).toBe(1 + 3 * 3);
+  });
+
+  describe('counts a release once', () => {
+    /** Some nodes tell of a release, each as often as it is named; gives the delay after that. */
+    async function listenToEach() {
+      const scene = await listenEvenly();
+      const { environment, nodes, raceDelay, hear } = scene;
+      const tell = async (...told: readonly number[]): Promise<number> => {
+        for (const index of told) nodes[index]?.forgeWakeUp('r', 8);
+        await environment.settle();
+        return raceDelay();
+      };
+      expect(await hear(8)).toBe(13);
+      return { ...scene, tell };
+    }
+
+    it('though a third node tells of it late, and the first already of the next', async () => {
+      const { tell } = await listenToEach();
+
+      const delays = [await tell(0, 1), await tell(0), await tell(2), await tell(1), await tell(2)];
+
+      expect(delays).toEqual([10, 10, 10, 7, 7]);
+    });
+
+    it('though an attempt began before the third node told of it', async () => {
+      const { waitingRoom, waiter, tell } = await listenToEach();
+
+      const delays = [await tell(0, 1)];
+      waitingRoom.startAttempt(waiter);
+      delays.push(await tell(2), await tell(0), await tell(1));
+
+      expect(delays).toEqual([10, 10, 10, 7]);
+    });
+
+    it('though a node tells of it twice', async () => {
+      const { tell } = await listenToEach();
+
+      const delays = [await tell(0, 0), await tell(1), await tell(2), await tell(1), await tell(0)];
+
+      expect(delays).toEqual([13, 10, 10, 10, 7]);
+    });
+
+    it('and waits for one late word of a node, however many it has missed', async () => {
+      const { tell } = await listenToEach();
+
+      const delays = [await tell(0, 1), await tell(0, 1), await tell(2), await tell(1, 2)];
+
+      expect(delays).toEqual([10, 7, 7, 4]);
+    });
+
+    it('and waits for no late word of a connection that was lost', async () => {
+      const { environment, nodes, tell } = await listenToEach();
+
+      const delays = [await tell(0, 1)];
+      nodes[2]?.restart();
+      await environment.settle();
+      delays.push(await tell(1, 2));
+
+      expect(delays).toEqual([10, 7]);
+    });
+  });
+
+  it('is drawn anew by who met others', async () => {
+    const { line, hear } = await listenEvenly();
+    for (let race = 0; race < 8; race += 1) await hear(8);
+
+    line.forgetTurn();
+
+    expect(await hear(8)).toBe(13);
+  });
+
+  it('is that of the last for who has released the lock, whose nodes tell it of that as well', async () => {
+    const { waitingRoom, enter, waiter, grant, hear } = await listenEvenly();
+    for (let race = 0; race < 8; race += 1) await hear(8);
+    enter('r');
+    grant(waiter);
+
+    waitingRoom.handOn(waiter);
+    await hear(8);
+
+    expect([await hear(8), await hear(8)]).toEqual([1 + 3 * 7, 1 + 3 * 6]);
+  });
+
+  it('is that of the last, too, for who could not hear of its own release', async () => {
+    const { environment, waitingRoom, enter, hold, tellOf } = setUp();
+    environment.random = () => 0.5;
+    waitingRoom.handOn(hold('r'));
+    waitingRoom.settle(['r'], 1);
+    const next = enter('r');
+    waitingRoom.listen(next);
+    await environment.settle();
+
+    await tellOf(['r'], 8);
+
+    expect(next.places[0]?.line.raceDelay(environment)).toBe(1 + 3 * 7);
   });
 
   it('is none for who comes when nobody wanted the resource for a while', async () => {
-    const { environment, nodes, waitingRoom, enter } = setUp();
-    waitingRoom.settle(['r'], 8);
-    const first = enter('r');
-    waitingRoom.listen(first);
-    await environment.settle();
-    for (const node of nodes) node.forgeWakeUp('r', 8);
-    await environment.settle();
-    waitingRoom.leave(first);
-
+    const { environment, waitingRoom, waiter, enter, hear } = await listen();
+    await hear(8);
+    waitingRoom.leave(waiter);
     await environment.advance(10);
 
-    expect(waitingRoom.raceDelay(enter('r'))).toBe(0);
-  });
-
-  it('is beyond 1 ms half as long after each race', async () => {
-    const delays = await raceDelays(12, 10);
-
-    expect(delays[9]).toBeGreaterThan(1);
-    expect(delays[9]).toBeLessThan(1 + 16 / 2 ** 9);
-  });
-
-  it('is no longer for a crowd, or for a forged number', async () => {
-    const [delay] = await raceDelays(1_000_000, 1);
-
-    expect(delay).toBeLessThan(17);
+    expect(enter('r').places[0]?.line.raceDelay(environment)).toBe(0);
   });
 });

@@ -97,7 +97,7 @@ describe('a wake-up of many', () => {
       await scene.environment.settle();
     }
     const atOnce = scene.node(0).count('acquire');
-    await scene.environment.advance(20);
+    await scene.environment.advance(26);
     const afterRace = scene.node(0).count('acquire');
     await scene.environment.advance(1_000);
 
@@ -114,6 +114,17 @@ describe('a wake-up of many', () => {
 });
 
 describe('a forged wake-up', () => {
+  it('of any number of others makes a call wait no longer than a poll', async () => {
+    const scene = setScene();
+    await waitForAnother(scene);
+    const before = scene.node(0).count('acquire');
+
+    for (const node of scene.nodes) node.forgeWakeUp('r', 1_000_000);
+    await scene.environment.advance(61);
+
+    expect(scene.node(0).count('acquire')).toBe(before + 1);
+  });
+
   it('costs an attempt, and gives nobody a lock', async () => {
     const scene = setScene();
     const { lock, waiting } = await waitForAnother(scene, 500);

@@ -62,7 +62,7 @@ export class TestNode extends FaultyNode {
 }
 
 /** The way to a node takes exactly its time, and is no timer of the process. */
-function networkOf(environment: SimulatedEnvironment): Environment {
+export function networkOf(environment: SimulatedEnvironment): Environment {
   return Object.create(environment, {
     now: { value: () => environment.now() },
     startTimer: {
