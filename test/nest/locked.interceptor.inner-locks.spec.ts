@@ -10,7 +10,7 @@ import {
   type NestInterceptor,
 } from '@nestjs/common';
 import { currentLock, fromContext, Locked, RedlockService } from 'nestjs-locked';
-import { defer, lastValueFrom, retry, toArray, type Observable } from 'rxjs';
+import { concatMap, defer, lastValueFrom, retry, toArray, type Observable } from 'rxjs';
 
 import { startEndpoints } from './support/endpoints.js';
 import { rejection } from './support/events.js';
@@ -117,5 +117,54 @@ describe('a @Locked endpoint inside a lock of an inner interceptor', () => {
       },
     ]);
     expect(await isFree()).toBe(true);
+  });
+});
+
+describe('an inner interceptor of a @Locked endpoint', () => {
+  const known: unknown[] = [];
+
+  @Injectable()
+  class Audit implements NestInterceptor {
+    readonly redlock: RedlockService;
+    constructor(redlock: RedlockService) {
+      this.redlock = redlock;
+    }
+
+    intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+      return defer(() => this.look()).pipe(
+        concatMap(() => next.handle()),
+        concatMap(async (answer: unknown) => {
+          await this.look();
+          return answer;
+        }),
+      );
+    }
+
+    private async look(): Promise<void> {
+      const again = await rejection(this.redlock.using('endpoint', { wait: 0 }, () => 'ran'));
+      known.push(currentLock()?.resources, String(again));
+    }
+  }
+
+  @Controller()
+  @UseInterceptors(Audit)
+  class Endpoints {
+    @Get()
+    @Locked('endpoint')
+    async answer(): Promise<string> {
+      return 'done';
+    }
+  }
+
+  it('knows the lock that it runs in, before and after the handler, and is refused a second', async () => {
+    const { url } = await startEndpoints(Endpoints);
+    const refusal = expect.stringMatching(
+      /already holds "endpoint" in Endpoints\.answer: it would/,
+    );
+
+    const { body } = await get(url, '/');
+
+    expect(body).toBe('done');
+    expect(known).toEqual([['endpoint'], refusal, ['endpoint'], refusal]);
   });
 });
