@@ -14,6 +14,7 @@ import {
   type CallHandler,
   type ExecutionContext,
   type NestInterceptor,
+  type Provider,
   type Type,
 } from '@nestjs/common';
 import { APP_INTERCEPTOR } from '@nestjs/core';
@@ -28,7 +29,7 @@ import {
   RedlockModule,
   RedlockService,
 } from 'nestjs-locked';
-import { firstValueFrom, map, Observable, throwError } from 'rxjs';
+import { firstValueFrom, from, lastValueFrom, map, Observable, throwError } from 'rxjs';
 import { mergeMap } from 'rxjs/operators';
 
 import { afterTest } from '../support/after-test.js';
@@ -126,7 +127,7 @@ describe('a @Locked endpoint that is an async generator', () => {
     },
   );
 
-  const build = (controllers: Type[], providers: Type[] = []) =>
+  const build = (controllers: Type[], providers: Provider[] = []) =>
     Test.createTestingModule({
       imports: [RedlockModule.forRoot(threeNodes(), { shutdownTimeout: 0 })],
       controllers,
@@ -135,8 +136,8 @@ describe('a @Locked endpoint that is an async generator', () => {
       .setLogger(new Log())
       .compile();
 
-  const startFeed = async (feed: Type) => {
-    const { service, client, close } = await startTcpService(await build([feed]));
+  const startFeed = async (feed: Type, providers: Provider[] = []) => {
+    const { service, client, close } = await startTcpService(await build([feed], providers));
     afterTest(close);
     return { client, redlock: service.get(RedlockService) };
   };
@@ -225,6 +226,30 @@ describe('a @Locked endpoint that is an async generator', () => {
 
     await whenFree(redlock);
     expect(rows).toEqual(['first', 'next', 'last']);
+  });
+
+  it('gives all rows to an outer interceptor that awaits the answer before it reads it', async () => {
+    const collect = async (next: CallHandler<AsyncIterable<string>>): Promise<string[]> => {
+      const rows: string[] = [];
+      for await (const row of await lastValueFrom(next.handle())) rows.push(row);
+      return rows;
+    };
+    const collecting: NestInterceptor<AsyncIterable<string>, string[]> = {
+      intercept: (_context, next) => from(collect(next)),
+    };
+    @Controller()
+    class Feed {
+      @MessagePattern('rows')
+      @Locked('rows')
+      async *rows(): AsyncGenerator<string> {
+        yield* ['first', 'last'];
+      }
+    }
+    const outer = { provide: APP_INTERCEPTOR, useValue: collecting };
+    const { client, redlock } = await startFeed(Feed, [outer]);
+
+    expect(await firstValueFrom(client.send('rows', {}))).toEqual(['first', 'last']);
+    await whenFree(redlock);
   });
 
   it("gives nothing where its lock is taken and onTaken says 'skip'", async () => {
