@@ -1,0 +1,43 @@
+// Iterables written by hand, which keep to less than a generator does.
+import { describe, expect, it } from '@jest/globals';
+
+import { eventually } from '../support/eventually.js';
+import { start } from './support/feeds.js';
+
+const failure = new Error('could not close the cursor');
+
+describe('an iterable that a @Locked method returned', () => {
+  it.each<[string, () => unknown]>([
+    ['rejects', () => Promise.reject(failure)],
+    [
+      'throws at once',
+      () => {
+        throw failure;
+      },
+    ],
+    ['gives no promise', () => ({ done: true, value: undefined })],
+  ])('is released after the loss of its lock also where its return %s', async (_how, end) => {
+    const { feeds, loseLock, releases } = await start();
+    const steps = { next: async () => ({ done: false, value: 1 }), return: end };
+    const feed = await feeds.attach({ [Symbol.asyncIterator]: () => steps });
+    await feed[Symbol.asyncIterator]().next();
+
+    loseLock();
+
+    await eventually(() => releases() > 0);
+  });
+
+  it('may give its steps at once, as an array does', async () => {
+    const { feeds, isFree } = await start();
+    const row = ['row'];
+    const feed = await feeds.attach({
+      [Symbol.asyncIterator]: () => row[Symbol.iterator]() as object as AsyncIterator<string>,
+    });
+    const rows: string[] = [];
+
+    for await (const each of feed) rows.push(each);
+
+    expect(rows).toEqual(row);
+    expect(await isFree()).toBe(true);
+  });
+});
