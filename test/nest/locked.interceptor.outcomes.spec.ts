@@ -1,5 +1,6 @@
 /* eslint-disable @typescript-eslint/no-unused-vars -- parameters are there for their types */
 // What a @Locked endpoint answers when others hold its lock, and when it loses it.
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 
 import { describe, expect, it } from '@jest/globals';
 import { Catch, Controller, Get, Param, type ArgumentsHost } from '@nestjs/common';
@@ -7,6 +8,7 @@ import { APP_FILTER, BaseExceptionFilter } from '@nestjs/core';
 import { currentLock, fromContext, Locked, RedlockService } from 'nestjs-locked';
 import { defer, Observable } from 'rxjs';
 
+import { afterTest } from '../support/after-test.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
 import { startServer, threeNodes } from './support/applications.js';
 import { faultyNodes, loseLock } from './support/faulty-nodes.js';
@@ -63,6 +65,19 @@ describe("a @Locked endpoint that says 'skip' or falls back", () => {
       expect(JSON.parse(other.body)).toMatchObject({ error: 'LOCK_TAKEN' });
     },
   );
+
+  it.each(['literal', 'context'])('asks for it once in a call: %s', async (path) => {
+    const { url, application } = await startServer({ controllers: [Orders] }, {}, threeNodes());
+    await using others = await application.get(RedlockService).acquire('mine');
+    let asked = 0;
+    const onAsked = (): void => void (asked += 1);
+    subscribe('nestjs-locked:acquire', onAsked);
+    afterTest(() => unsubscribe('nestjs-locked:acquire', onAsked));
+
+    await get(url, `/${path}`);
+
+    expect([asked, others.isValid]).toEqual([1, true]);
+  });
 });
 
 describe('a @Locked endpoint whose lock is lost', () => {
