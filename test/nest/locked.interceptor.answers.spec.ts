@@ -2,13 +2,21 @@
 import { gzipSync } from 'node:zlib';
 
 import { describe, expect, it } from '@jest/globals';
-import { Controller, Get, NotFoundException, type NestInterceptor } from '@nestjs/common';
+import {
+  Controller,
+  Get,
+  Injectable,
+  NotFoundException,
+  type NestInterceptor,
+} from '@nestjs/common';
 import { APP_INTERCEPTOR } from '@nestjs/core';
-import { Locked } from 'nestjs-locked';
+import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-host.js';
+import { Locked, LockedInterceptor, RedlockService } from 'nestjs-locked';
+import { defer, lastValueFrom } from 'rxjs';
 import { finalize } from 'rxjs/operators';
 
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
-import { startServer } from './support/applications.js';
+import { startModule, startServer } from './support/applications.js';
 import { faultyNodes } from './support/faulty-nodes.js';
 import { turn } from './support/events.js';
 import { get } from './support/requests.js';
@@ -79,5 +87,25 @@ describe('the answer of a @Locked endpoint', () => {
     const { url } = await startServer({ controllers: [Proxy] });
 
     expect((await get(url, '/')).body).toBe('rows');
+  });
+
+  it('may be given by a server whose responses are no streams of Node', async () => {
+    @Injectable()
+    class Orders {
+      @Locked('order')
+      async place(): Promise<string> {
+        return 'placed';
+      }
+    }
+    const providers = [Orders, LockedInterceptor];
+    const module = await startModule({ providers });
+    const orders = module.get(Orders);
+    const context = new ExecutionContextHost([{}, new Response()], Orders, orders.place);
+    const response = module
+      .get(LockedInterceptor)
+      .intercept(context, { handle: () => defer(() => orders.place()) });
+
+    expect(await lastValueFrom(response)).toBe('placed');
+    expect((await module.get(RedlockService).inspect('order')).state).toBe('free');
   });
 });
