@@ -18,7 +18,9 @@ import { defer, Observable } from 'rxjs';
 import { retry } from 'rxjs/operators';
 
 import { growth, LINEAR } from '../support/growth.js';
+import { startServer } from './support/applications.js';
 import { startEndpoints } from './support/endpoints.js';
+import { faultyNodes, loseLock } from './support/faulty-nodes.js';
 import { get } from './support/requests.js';
 
 describe('a @Locked endpoint that an inner interceptor retries', () => {
@@ -146,5 +148,29 @@ describe('a @Locked endpoint that an inner interceptor retries', () => {
 
     expect((await get(url, '/changing-in-part?id=x')).status).toBe(423);
     expect(endpoints.tries).toBe(1);
+  });
+
+  it('answers 500 where a retried handler loses the lock of its other arguments', async () => {
+    const nodes = faultyNodes();
+    let tries = 0;
+    @Controller()
+    class Losing {
+      @Get()
+      @UseInterceptors(Retrying)
+      @Locked((id: string) => id)
+      async run(@Query('id', { transform: () => `id:${(changes += 1)}` }) _id: string) {
+        tries += 1;
+        if (tries === 1) throw new Error('flaky');
+        await loseLock(nodes, currentLock());
+        return 'too late';
+      }
+    }
+    retries = 1;
+    const { url } = await startServer({ controllers: [Losing] }, {}, nodes);
+
+    const { status, body } = await get(url, '/?id=x');
+
+    expect([status, tries]).toEqual([500, 2]);
+    expect(JSON.parse(body)).toMatchObject({ error: 'LOCK_LOST' });
   });
 });
