@@ -7,6 +7,7 @@ import { describe, expect, it, jest } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
 import { currentLock, Locked, RedlockService } from 'nestjs-locked';
 
+import { dropUnread } from '../../lib/nest/locked-result.js';
 import { startModule } from './support/applications.js';
 import { Gate, rejection, turn } from './support/events.js';
 import { start } from './support/feeds.js';
@@ -176,5 +177,18 @@ describe('a @Locked method that returns a stream', () => {
 
     await module.get(RedlockService).using('unread', { wait: 5_000 }, () => undefined);
     expect(stream.destroyed).toBe(true);
+  });
+});
+
+describe('a file that is dropped because nobody has begun to read it', () => {
+  it('may report later that it could not be opened', async () => {
+    const [opened, closed] = [new Gate<Error>(), new Gate()];
+    const file = new Readable({ construct: (done) => void opened.passed.then(done) });
+    file.once('close', () => closed.open());
+
+    dropUnread(file);
+    opened.open(new Error('no such file'));
+
+    await closed.passed;
   });
 });
