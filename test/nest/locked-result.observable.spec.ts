@@ -8,8 +8,10 @@ import { describe, expect, it } from '@jest/globals';
 import { LockTakenError } from 'nestjs-locked';
 import { concat, defer, from, lastValueFrom, mergeAll, take, tap, toArray } from 'rxjs';
 
+import { SimulatedEnvironment } from '../support/simulated-environment.js';
+import { startModule } from './support/applications.js';
 import { aborted, rejection, turn } from './support/events.js';
-import { source, type Feeds, start, subscribe, emit } from './support/feeds.js';
+import { source, Feeds, start, subscribe, emit } from './support/feeds.js';
 
 describe('a @Locked method that returns an Observable', () => {
   it('acquires on subscription and releases when it completes', async () => {
@@ -193,5 +195,18 @@ describe('a @Locked method that returns an Observable', () => {
       reason: 'released',
     });
     expect(source.subscriptions).toBe(2);
+  });
+
+  it('holds up no shutdown where its lock ran out before it is subscribed', async () => {
+    const environment = new SimulatedEnvironment();
+    const module = await startModule({ providers: [Feeds] }, { environment, ttl: 1_000 });
+    const observable = await module.get(Feeds).observeLater();
+    environment.block(1_000);
+
+    const failure = await rejection(lastValueFrom(observable));
+    // Time stands still: it would wait for ever for a body that has not ended.
+    await module.close();
+
+    expect(failure).toMatchObject({ code: 'LOCK_LOST' });
   });
 });
