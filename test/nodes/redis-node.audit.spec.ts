@@ -15,6 +15,7 @@ import {
   startProxy,
   startServer,
 } from '../support/servers-of-test.js';
+import { reset } from '../support/tcp-proxy.js';
 
 expectNoUnhandledRejections();
 
@@ -58,12 +59,19 @@ describe('a server that is unfit', () => {
     expect(up.status.findings).toEqual([]);
   });
 
-  it.each(['ERR max number of clients reached', 'DENIED Redis is running in protected mode'])(
-    'because it turns everybody away is down, and told in its own words: %s',
-    async (words) => {
+  it.each([
+    ['hangs up', 'ERR max number of clients reached'],
+    ['hangs up', 'DENIED Redis is running in protected mode'],
+    // As a system does for a server that has left the greeting unread.
+    ['resets', 'ERR max number of clients reached'],
+  ])(
+    'because it turns everybody away and %s is down, and told in its own words: %s',
+    async (how, words) => {
       // It says so unasked, and to whom needs no password as to whom does.
       const server = createServer((socket) => {
-        socket.on('error', () => undefined).end(`-${words}\r\n`);
+        socket.on('error', () => undefined).write(`-${words}\r\n`);
+        if (how === 'hangs up') socket.end();
+        else setTimeout(() => reset(socket), 100);
       });
       server.listen(0, '127.0.0.1');
       await once(server, 'listening');
