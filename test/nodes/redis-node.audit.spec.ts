@@ -64,12 +64,14 @@ describe('a server that is unfit', () => {
     ['hangs up', 'DENIED Redis is running in protected mode'],
     // As a system does for a server that has left the greeting unread.
     ['resets', 'ERR max number of clients reached'],
+    // The greeting held a password.
+    ['hangs up', 'ERR unknown command `HELLO`', ', with args beginning with: `3` `AUTH` `u` `p`'],
   ])(
     'because it turns everybody away and %s is down, and told in its own words: %s',
-    async (how, words) => {
+    async (how, words, greeting = '') => {
       // It says so unasked, and to whom needs no password as to whom does.
       const server = createServer((socket) => {
-        socket.on('error', () => undefined).write(`-${words}\r\n`);
+        socket.on('error', () => undefined).write(`-${words}${greeting}\r\n`);
         if (how === 'hangs up') socket.end();
         else setTimeout(() => reset(socket), 100);
       });
