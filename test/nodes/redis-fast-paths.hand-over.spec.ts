@@ -73,6 +73,17 @@ describe('a hand-over', () => {
     expect(record).toBe(world.fencing ? `${START + 1}` : null);
   });
 
+  it('does not count on a node in quarantine', async () => {
+    const world = worldOf({ quarantine: true });
+    const [first, second] = [requestOf(world, START), requestOf(world, START + 1)];
+    await acquire(START, first);
+
+    const reply = await handOver(START, first, second);
+
+    expect(reply).toEqual([START, 0, ['quarantined', world.quarantine]]);
+    expect(await client.get('r')).toBe(second.ownerId);
+  });
+
   it('is none where another has the lock', async () => {
     const [first, second] = [requestOf(fenced, START), requestOf(fenced, START + 1)];
     await client.set('r', 'somebody');
