@@ -15,9 +15,9 @@ export function renderMarkdown(results: Results): string {
 
 Made by \`npm run bench\`; do not edit. Figures are medians over the rounds, with the least and the
 greatest in brackets. Every candidate runs in a process of its own, over real servers on loopback
-(S9: over none). Each round measures all of them, beginning with another one each time; only in S5
-and S7 does a candidate have servers of its own, and all of its rounds before the next one. A figure
-is worth something only beside the others of its table.
+(S9: over none). Each round measures all of them, beginning with another one each time; only in S5,
+S7 and S10 does a candidate have servers of its own, and all of its rounds before the next one. A
+figure is worth something only beside the others of its table.
 
 ${renderSources(results)}
 
