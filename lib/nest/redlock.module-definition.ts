@@ -144,6 +144,11 @@ export function createRegistration(
   origin = 'options',
 ): Registration {
   checkObject(origin, options);
+  for (const name of ['name', 'isGlobal']) {
+    if (Object.hasOwn(options, name)) {
+      throw new TypeError(`Expected ${name} beside the factory, got it in ${origin}`);
+    }
+  }
   const { nodes, interceptor = true, httpStatus, reentrant = false, ...further } = options;
   const { environment = systemEnvironment, ...core } = further;
   if (nodes !== undefined && !Array.isArray(nodes)) {

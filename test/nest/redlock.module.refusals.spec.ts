@@ -166,7 +166,8 @@ describe('RedlockModule given bad input', () => {
     ['nodes that are a URL', { nodes: 'redis://u:secret@a' }, /nodes to be an array, got a string/],
     // The compiler checks what a factory returns for what is missing, not for what is too much.
     ['an option that is none', { nodes: threeNodes(), ttlmax: 60_000 }, /options .*got "ttlmax"/],
-    ['a name', { name: 'billing' }, /options .*got "name"/],
+    ['a name', { name: 'billing' }, /name beside the factory, got it in the result of useFactory/],
+    ['isGlobal', { isGlobal: false }, /isGlobal beside the factory/],
     ['a URL of another scheme', { nodes: ['http://a'] }, /nodes\[0\]/],
     ['the same node twice', { nodes: twice(new MemoryNode()) }, /distinct/],
   ])('%s from a factory ends the start', async (_name, options, message) => {
