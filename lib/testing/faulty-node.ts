@@ -147,7 +147,7 @@ export class FaultyNode implements LockNode {
 
   /**
    * From now on requests and answers take this long; a number is the answer's delay, in ms.
-   * @throws TypeError for another direction.
+   * @throws TypeError for another direction, and TypeError, RangeError for what is no delay.
    */
   delay(latency: Milliseconds | Latency): void {
     this.#latency = checkLatency(latency);

@@ -1,6 +1,7 @@
 // What may go wrong with a node, by name. Under a misspelt name nothing would, and a test would
 // show that the application survives it.
-import { checkName, checkNames } from '../core/option-checks.js';
+import { checkName, checkNames, checkNumber, isObject } from '../core/option-checks.js';
+import { DELAY_MAX } from '../core/options.js';
 import type { Milliseconds } from '../core/units.js';
 
 /** What a node is asked to do. */
@@ -23,7 +24,7 @@ export type NodeFault =
   | 'answerDoubled'
   | 'quarantined';
 
-/** How long a request and its answer take on the way, in ms; each 0 if left out. */
+/** How long a request and its answer take on the way, in ms, 0 to 2^31 - 1; each 0 if left out. */
 export interface Latency {
   readonly request?: Milliseconds;
   readonly answer?: Milliseconds;
@@ -58,9 +59,12 @@ export function checkFault(
   return operations.length > 0 ? operations : (Object.keys(OPERATIONS) as NodeOperation[]);
 }
 
-/** A number is the delay of the answer. @throws TypeError for another direction. */
+/** What is no object is the delay of the answer. @throws TypeError, RangeError for a bad one. */
 export function checkLatency(given: Milliseconds | Latency): Latency {
-  const latency = typeof given === 'number' ? { answer: given } : given;
+  const latency = isObject(given) ? given : { answer: given };
   checkNames('only members of Latency', latency, DIRECTIONS);
+  for (const [direction, delay] of Object.entries(latency)) {
+    if (delay !== undefined) checkNumber(`the delay of the ${direction}`, delay, 0, DELAY_MAX);
+  }
   return latency;
 }

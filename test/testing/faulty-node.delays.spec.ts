@@ -100,6 +100,28 @@ describe('a FaultyNode that hangs, is slow or is down', () => {
     expect(answeredAt).toEqual([50, 50, 50, 100, 110]);
   });
 
+  it.each([
+    ['a negative one', -1, /the delay of the answer to be from 0 to 2147483647, got -1/],
+    ['no number', NaN, /the delay of the answer .* got NaN/],
+    ['one without end', { request: Infinity }, /the delay of the request .* got Infinity/],
+    ['a text', '50', /the delay of the answer to be a number, got "50"/],
+    ['null', null, /the delay of the answer to be a number, got null/],
+  ])('refuses a delay that is %s, and keeps the one it has', async (_what, delay, message) => {
+    const environment = new SimulatedEnvironment();
+    const node = new FaultyNode({ environment });
+    const answered = jest.fn();
+    node.delay(30);
+
+    expect(() => node.delay(delay as number)).toThrow(message);
+    node.inspect(worldOf(), 'r', answered);
+    await environment.advance(29);
+    const calls = [answered.mock.calls.length];
+    await environment.advance(1);
+    calls.push(answered.mock.calls.length);
+
+    expect(calls).toEqual([0, 1]);
+  });
+
   it.each([{ answer: 60_000 }, { request: 60_000 }])(
     'is as quick as ever when it is healed, whatever was on the way: %j',
     async (latency) => {
