@@ -4,6 +4,7 @@
 // locks while their holders live on; this one's data lives and dies with its users.
 import { lowestTokenOf } from '../core/fencing.js';
 import { inMicrotask, systemEnvironment, type Environment } from '../core/environment.js';
+import { checkNames } from '../core/option-checks.js';
 import type {
   AcquireAnswer,
   ExtendAnswer,
@@ -46,8 +47,12 @@ export class MemoryNode implements LockNode {
   readonly #fences = new ExpiringMap<Microseconds>();
   readonly #subscriptions = new Map<string, Set<Subscription>>();
 
-  /** Makes an empty node, which starts no timer and need not be closed. */
+  /**
+   * Makes an empty node, which starts no timer and need not be closed.
+   * @throws TypeError for an unknown option.
+   */
   constructor(options: MemoryNodeOptions = {}) {
+    checkNames('only options of MemoryNodeOptions', options, OPTIONS);
     this.name = options.name ?? 'memory';
     this.#environment = options.environment ?? systemEnvironment;
     // Wall clock once, monotonic from then on: this node's time never steps.
@@ -186,3 +191,5 @@ export class MemoryNode implements LockNode {
     return Math.floor(this.#startedAt + this.#environment.now() * 1_000);
   }
 }
+
+const OPTIONS: Readonly<Record<keyof MemoryNodeOptions, true>> = { name: true, environment: true };

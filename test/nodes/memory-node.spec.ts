@@ -48,6 +48,14 @@ describe('MemoryNode', () => {
     return { clocks, node: new MemoryNode({ environment: clocks }) };
   }
 
+  it('refuses an option that it does not know: a misspelt one would have no effect', () => {
+    const options = { enviroment: new Clocks() };
+
+    expect(() => new MemoryNode(options as object)).toThrow(
+      'Expected only options of MemoryNodeOptions, got "enviroment"',
+    );
+  });
+
   it('keeps a key to the last moment of its ttl', async () => {
     const { clocks, node } = start();
     const held = requestFor({ token: clocks.wall * 1_000, ttl: 1_000 });
