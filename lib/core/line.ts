@@ -51,9 +51,12 @@ export class Line {
   passedOverSince: Milliseconds | null = null;
   /** Whether a release is under way. A call that comes meanwhile follows it as if it had waited. */
   isReleasing = false;
-  /** How many processes the last wake-up woke, the one that released not counted. */
-  #racers = 0;
-  /** How many of them are thought to go before this process; null until it draws a turn. */
+  /**
+   * From when on this process tries, on the monotonic clock. Redis tells its subscribers in a fixed
+   * order, and the first would win every time; and where many try at once, nobody gets a quorum.
+   */
+  turnAt: Milliseconds = 0;
+  /** How many that wait are thought to go before this process; null until it draws a turn. */
   #ahead: number | null = null;
   /** Whether the next release that is heard is this process's own. */
   #hearsItself = false;
@@ -107,36 +110,32 @@ export class Line {
   }
 
   /**
-   * The delay between a wake-up and the attempt. Redis tells its subscribers in a fixed order, and
-   * the first would win every time; and where many try at once, nobody gets a quorum. A quarter of
-   * a turn sooner or later: otherwise some may try in step with the releases, and others never win.
-   */
-  raceDelay(environment: Environment): Milliseconds {
-    const ahead = this.#ahead ?? 0;
-    if (this.#racers < 2 || ahead <= 0) return 0;
-    return HEAD_START + TURN * Math.max(0, ahead - 0.25 + environment.random() / 2);
-  }
-
-  /**
    * A release was heard, after which one process less is ahead. Who hears of the first one draws a
    * turn: as all do so, about one of them tries in each time that an attempt takes.
    */
   noteRelease(racers: number, environment: Environment): void {
-    this.#racers = racers;
     if (this.#hearsItself) this.#hearsItself = false;
     else if (this.#ahead === null) this.#ahead = racers * environment.random();
     else this.#ahead = Math.min(this.#ahead, racers) - 1;
+    this.turnAt = environment.now();
+    if (racers < 2 || this.#ahead === null || this.#ahead <= 0) return;
+    // A quarter of a turn sooner or later: otherwise some may try in step with the releases, and
+    // others never win.
+    const turns = Math.max(0, this.#ahead - 0.25 + environment.random() / 2);
+    this.turnAt += HEAD_START + TURN * turns;
   }
 
   /** This process releases the lock: all others who wait by now have their turns before it. */
   endTurn(): void {
     this.#ahead = Infinity;
+    this.turnAt = 0;
     this.#hearsItself = this.wakeUps?.isLive === true;
   }
 
   /** Several tried at once and nobody got it: with other turns they will not meet again. */
   forgetTurn(): void {
     this.#ahead = null;
+    this.turnAt = 0;
   }
 
   /** Ends a place, and unlinks it: as an old object it would keep its neighbours in memory. */

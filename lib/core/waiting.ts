@@ -114,8 +114,8 @@ export class WaitingRoom {
     let isWoken = await this.resting.rest(waiter, drawRest(), patience());
     // Each release that is heard meanwhile brings the turn nearer.
     while (isWoken) {
-      const raceDelays = waiter.places.map(({ line }) => line.raceDelay(environment));
-      const delay = Math.min(Math.max(...raceDelays), drawRest(), patience());
+      const turnAt = Math.max(...waiter.places.map(({ line }) => line.turnAt));
+      const delay = Math.min(turnAt - environment.now(), drawRest(), patience());
       if (delay < 1) return;
       isWoken = await waiter.pause(delay);
     }

@@ -1,6 +1,7 @@
 // How long a process waits before it races others for a released lock.
 import { describe, expect, it } from '@jest/globals';
 
+import { watch } from './scene.js';
 import { setUp } from './waiting-scene.js';
 import type { Place } from '../../lib/core/line.js';
 
@@ -13,7 +14,7 @@ describe('the delay before a race', () => {
     waitingRoom.listen(waiter);
     await environment.settle();
     const [{ line }] = waiter.places as [Place];
-    const raceDelay = (): number => line.raceDelay(environment);
+    const raceDelay = (): number => line.turnAt - environment.now();
     /** Gives the delay after all nodes have told of a release. */
     const hear = async (others: number): Promise<number> => {
       await tellOf(['r'], others);
@@ -50,16 +51,14 @@ describe('the delay before a race', () => {
   });
 
   it('is another one each time, by up to a quarter of a turn more or less', async () => {
-    const { environment, raceDelay, hear } = await listen();
-    environment.random = () => 0.5;
-    const middle = await hear(8);
+    const { environment, hear } = await listenEvenly();
+    await hear(8);
 
     environment.random = () => 0;
-    const least = raceDelay();
-    environment.random = () => 0.999;
+    const least = await hear(8);
+    environment.random = () => 1;
 
-    expect(middle - least).toBeCloseTo(0.75, 6);
-    expect(raceDelay() - middle).toBeCloseTo(0.75, 1);
+    expect([least, await hear(8)]).toEqual([1 + 3 * 2.75, 1 + 3 * 2.25]);
   });
 
   it('is 3 ms less after each release, and none for who has lost to all ahead of it', async () => {
@@ -138,21 +137,24 @@ describe('the delay before a race', () => {
   });
 
   it('is drawn anew by who met others', async () => {
-    const { line, hear } = await listenEvenly();
-    for (let race = 0; race < 8; race += 1) await hear(8);
+    const { line, raceDelay, hear } = await listenEvenly();
+    const delays = [await hear(8), await hear(8)];
 
     line.forgetTurn();
 
-    expect(await hear(8)).toBe(13);
+    // Until it hears of a release, it has none to wait for.
+    expect(raceDelay()).toBeLessThan(0);
+    expect([...delays, await hear(8)]).toEqual([13, 10, 13]);
   });
 
   it('is that of the last for who has released the lock, whose nodes tell it of that as well', async () => {
-    const { waitingRoom, enter, waiter, grant, hear } = await listenEvenly();
-    for (let race = 0; race < 8; race += 1) await hear(8);
+    const { waitingRoom, enter, waiter, grant, raceDelay, hear } = await listenEvenly();
+    await hear(8);
     enter('r');
     grant(waiter);
 
     waitingRoom.handOn(waiter);
+    expect(raceDelay()).toBeLessThan(0);
     await hear(8);
 
     expect([await hear(8), await hear(8)]).toEqual([1 + 3 * 7, 1 + 3 * 6]);
@@ -169,7 +171,25 @@ describe('the delay before a race', () => {
 
     await tellOf(['r'], 8);
 
-    expect(next.places[0]?.line.raceDelay(environment)).toBe(1 + 3 * 7);
+    expect((next.places[0]?.line.turnAt ?? 0) - environment.now()).toBe(1 + 3 * 7);
+  });
+
+  it('begins with the release: those of another resource do not prolong it', async () => {
+    const { environment, waitingRoom, enter, tellOf } = setUp();
+    environment.random = () => 0.5;
+    const both = enter('busy', 'quiet');
+    waitingRoom.listen(both);
+    await environment.settle();
+    const [rest, patience] = [() => 50, () => 60_000];
+    const isTurn = watch(waitingRoom.restUntilTurn(both, rest, patience));
+
+    await tellOf(['quiet'], 8);
+    for (let passed = 0; passed < 14; passed += 2) {
+      await environment.advance(2);
+      await tellOf(['busy'], 1);
+    }
+
+    expect(isTurn()).toBe(true);
   });
 
   it('is none for who comes when nobody wanted the resource for a while', async () => {
@@ -178,6 +198,6 @@ describe('the delay before a race', () => {
     waitingRoom.leave(waiter);
     await environment.advance(10);
 
-    expect(enter('r').places[0]?.line.raceDelay(environment)).toBe(0);
+    expect(enter('r').places[0]?.line.turnAt).toBe(0);
   });
 });
