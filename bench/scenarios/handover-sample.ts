@@ -15,6 +15,15 @@ export const handOverMetrics: readonly Metric[] = [
 /** For a call that takes or gives a lock, in ms. */
 export const HAND_OVER_LIMIT = 15_000;
 
+/** The two processes of a hand-over. */
+export function pairOf(
+  processes: readonly CandidateProcess[],
+): [holder: CandidateProcess, waiter: CandidateProcess] {
+  const [holder, waiter] = processes;
+  if (holder === undefined || waiter === undefined) throw new Error('Expected two processes');
+  return [holder, waiter];
+}
+
 /**
  * Lets `holder` release what another process waits for. Returns the time from the call of `release`
  * to the acquisition, in ms, on the clock that both share. The release comes at a random time, so

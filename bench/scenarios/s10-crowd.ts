@@ -6,9 +6,10 @@ import {
   handOverOnce,
   handOverSample,
   HAND_OVER_LIMIT,
+  pairOf,
 } from './handover-sample.js';
 import { withServers } from './servers.js';
-import { chosen, describeFailure, rowOf } from './turns.js';
+import { chosen, measureRow, startTeam } from './turns.js';
 import { NODES, watchMetrics, watchSample } from './watch-sample.js';
 import type { CandidateProcess } from '../processes/candidate-process.js';
 import type { TakeResult } from '../tasks/handover.js';
@@ -45,29 +46,25 @@ export const crowd: Scenario = {
 };
 
 function wait(context: BenchContext, name: CandidateName, count: number): Promise<Row> {
-  return withServers(NODES, async (_servers, urls) => {
-    const samples: Sample[] = [];
-    let failure: string | null = null;
-    const meter = new RedisMeter(urls);
-    const setup = { candidate: name, urls, settings: SETTINGS };
-    const holder = await context.launch(setup);
-    const waiter = await context.launch(setup);
-    try {
-      const calls = await gather(holder, waiter, count);
-      await pause(SETTLE);
-      for (let round = 0; round < context.pace.rounds; round += 1) {
-        samples.push((await watchSample(context, waiter, meter)).sample);
+  return measureRow(context, name, (samples) =>
+    withServers(NODES, async (_servers, urls) => {
+      const plan = { urls, settings: SETTINGS, processCount: 2 };
+      const { processes } = await startTeam(context, plan, name);
+      const [holder, waiter] = pairOf(processes);
+      const meter = new RedisMeter(urls);
+      try {
+        const calls = await gather(holder, waiter, count);
+        await pause(SETTLE);
+        for (let round = 0; round < context.pace.rounds; round += 1) {
+          samples.push((await watchSample(context, waiter, meter)).sample);
+        }
+        samples.push(await handOver(context, holder, calls));
+      } finally {
+        meter.close();
+        await Promise.all(processes.map((process) => process.stop()));
       }
-      samples.push(await handOver(context, holder, calls));
-    } catch (error) {
-      failure = describeFailure(error);
-      context.log(`  ${name}: ${failure}`);
-    } finally {
-      meter.close();
-      await Promise.all([holder.stop(), waiter.stop()]);
-    }
-    return rowOf(name, samples, failure);
-  });
+    }),
+  );
 }
 
 // The calls that wait, by resource.

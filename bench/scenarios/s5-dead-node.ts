@@ -1,7 +1,7 @@
 import { contestants, type CandidateName } from '../candidates/catalogue.js';
 import { besideHealthy, faultMetrics, runPairs, warmUpPairs } from './pairs-sample.js';
 import { withServers } from './servers.js';
-import { chosen, describeFailure, rowOf, usualSettings, type Team } from './turns.js';
+import { chosen, measureRow, usualSettings, type Team } from './turns.js';
 import type { RedisServer } from '../../test/support/redis-servers.js';
 import type { BenchContext, Group, Row, Sample, Scenario } from './scenario.js';
 
@@ -49,16 +49,14 @@ export const deadNode: Scenario = {
   },
 };
 
-async function expose(
+function expose(
   context: BenchContext,
   name: CandidateName,
   count: number,
   fault: Fault,
 ): Promise<Row> {
-  const samples: Sample[] = [];
-  let failure: string | null = null;
-  try {
-    await withCandidate(context, name, count, (spared) =>
+  return measureRow(context, name, (samples) =>
+    withCandidate(context, name, count, (spared) =>
       withCandidate(context, name, count, async (exposed, [victim]) => {
         const before = await usedMemory(exposed);
         if (fault === 'frozen') victim?.freeze();
@@ -67,12 +65,8 @@ async function expose(
         const after = await usedMemory(exposed);
         samples.push({ transition: between - before, memory: after - between });
       }),
-    );
-  } catch (error) {
-    failure = describeFailure(error);
-    context.log(`  ${name}: ${failure}`);
-  }
-  return rowOf(name, samples, failure);
+    ),
+  );
 }
 
 function withCandidate<T>(

@@ -2,9 +2,9 @@ import { contestants, keyOf, type CandidateName } from '../candidates/catalogue.
 import { pause } from '../measure/pause.js';
 import { RedisMeter } from '../measure/redis-meter.js';
 import { withServers } from './servers.js';
-import { chosen, describeFailure, rowOf, usualSettings } from './turns.js';
+import { chosen, measureRow, usualSettings } from './turns.js';
 import { NODES, watchMetrics, watchSample } from './watch-sample.js';
-import type { BenchContext, Group, Row, Sample, Scenario } from './scenario.js';
+import type { BenchContext, Group, Row, Scenario } from './scenario.js';
 
 const TTL = 3_000;
 const QUORUM = 2;
@@ -34,7 +34,7 @@ export const watchdog: Scenario = {
       context.log(`S7, ${count} locks`);
       const rows: Row[] = [];
       for (const name of chosen(context, contestants)) {
-        rows.push(await withServers(NODES, (_servers, urls) => hold(context, name, urls, count)));
+        rows.push(await hold(context, name, count));
       }
       groups.push({ title: `${count} locks`, rows });
     }
@@ -42,42 +42,35 @@ export const watchdog: Scenario = {
   },
 };
 
-async function hold(
-  context: BenchContext,
-  name: CandidateName,
-  urls: readonly string[],
-  count: number,
-): Promise<Row> {
-  const samples: Sample[] = [];
-  let failure: string | null = null;
-  const meter = new RedisMeter(urls);
-  const settings = { ...usualSettings, ttl: TTL };
-  const process = await context.launch({ candidate: name, urls, settings });
-  try {
-    const { duration, heapPerLock } = await process.run(
-      'fill',
-      { prefix: name, count },
-      FILL_LIMIT,
-    );
-    samples.push({ heap: heapPerLock, fill: duration / 1_000 });
-    // By now all locks are acquired, and the first lease of every lock is over.
-    await pause(TTL / 3);
-    let given = 0;
-    for (let window = 0; window < context.pace.rounds; window += 1) {
-      const { sample, counted } = await watchSample(context, process, meter);
-      samples.push(sample);
-      given = counted.lost;
-    }
-    const keys = Array.from({ length: count }, (_, index) => keyOf(name, `${name}:${index}`));
-    const copies = await meter.countCopies(keys);
-    const gone = copies.filter((copyCount) => copyCount < QUORUM).length;
-    samples.push({ lost: Math.max(given, gone) });
-  } catch (error) {
-    failure = describeFailure(error);
-    context.log(`  ${name}: ${failure}`);
-  } finally {
-    meter.close();
-    await process.stop();
-  }
-  return rowOf(name, samples, failure);
+function hold(context: BenchContext, name: CandidateName, count: number): Promise<Row> {
+  return measureRow(context, name, (samples) =>
+    withServers(NODES, async (_servers, urls) => {
+      const settings = { ...usualSettings, ttl: TTL };
+      const process = await context.launch({ candidate: name, urls, settings });
+      const meter = new RedisMeter(urls);
+      try {
+        const { duration, heapPerLock } = await process.run(
+          'fill',
+          { prefix: name, count },
+          FILL_LIMIT,
+        );
+        samples.push({ heap: heapPerLock, fill: duration / 1_000 });
+        // By now all locks are acquired, and the first lease of every lock is over.
+        await pause(TTL / 3);
+        let given = 0;
+        for (let window = 0; window < context.pace.rounds; window += 1) {
+          const { sample, counted } = await watchSample(context, process, meter);
+          samples.push(sample);
+          given = counted.lost;
+        }
+        const keys = Array.from({ length: count }, (_, index) => keyOf(name, `${name}:${index}`));
+        const copies = await meter.countCopies(keys);
+        const gone = copies.filter((copyCount) => copyCount < QUORUM).length;
+        samples.push({ lost: Math.max(given, gone) });
+      } finally {
+        meter.close();
+        await process.stop();
+      }
+    }),
+  );
 }

@@ -4,6 +4,7 @@ import {
   handOverOnce,
   handOverSample,
   HAND_OVER_LIMIT,
+  pairOf,
 } from './handover-sample.js';
 import { withServers } from './servers.js';
 import { takeTurns, usualSettings } from './turns.js';
@@ -43,8 +44,7 @@ async function handOver(
   resource: string,
   seconds: number,
 ): Promise<Sample> {
-  let [holder, waiter] = processes;
-  if (holder === undefined || waiter === undefined) throw new Error('Expected two processes');
+  let [holder, waiter] = pairOf(processes);
   const times: number[] = [];
   const endsAt = performance.now() + seconds * 1_000;
   await holder.run('take', { resource }, HAND_OVER_LIMIT);

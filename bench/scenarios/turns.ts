@@ -90,8 +90,19 @@ export function rowOf(
   return { candidate, label: catalogue[candidate].label, figures, failure };
 }
 
+/** A row of what `work` adds to the samples. It says why, where that fails. */
+export async function measureRow(
+  context: BenchContext,
+  name: CandidateName,
+  work: (samples: Sample[]) => Promise<void>,
+): Promise<Row> {
+  const entrant: Entrant = { name, team: null, samples: [], failure: null };
+  await attempt(context, entrant, () => work(entrant.samples));
+  return rowOf(name, entrant.samples, entrant.failure);
+}
+
 /** The first line of what went wrong. */
-export function describeFailure(error: unknown): string {
+function describeFailure(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error);
   return (text.split('\n')[0] ?? '').slice(0, 200);
 }
@@ -129,9 +140,10 @@ async function attempt(
   }
 }
 
-async function startTeam(
+/** Starts all of a candidate's processes, or none. */
+export async function startTeam(
   { launch }: BenchContext,
-  { processCount = 1, settings, urls }: TurnPlan,
+  { processCount = 1, settings, urls }: Pick<TurnPlan, 'processCount' | 'settings' | 'urls'>,
   name: CandidateName,
 ): Promise<Team> {
   const setup = { candidate: name, urls, settings };
