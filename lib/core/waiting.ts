@@ -101,8 +101,8 @@ export class WaitingRoom {
   }
 
   /**
-   * Rests until a release by another process was heard and it is this one's turn, but for no longer
-   * than `drawRest` or `patience` say.
+   * Rests until a release by another process was heard and it is this one's turn. Where it hears
+   * nothing further, it rests for no longer than `drawRest` and `patience` say.
    * @throws the reason of the interruption.
    */
   async restUntilTurn(

@@ -51,7 +51,10 @@ export class WakeUps {
     return this.#isEnough(this.#isLive);
   }
 
-  /** Begins to count anew: an attempt starts, and what was heard before says nothing about it. */
+  /**
+   * Begins to count anew: an attempt starts, and what was heard before says nothing about it. What
+   * nodes are still to tell, they will tell all the same.
+   */
   forget(): void {
     for (const [node, told] of this.#told.entries()) this.#told[node] = Math.min(0, told);
   }

@@ -36,7 +36,7 @@ describe('the delay before a race', () => {
     expect([await hear(1), await hear(1)]).toEqual([0, 0]);
   });
 
-  it('is at random 1 ms to 3 ms for each who was woken, and a little more', async () => {
+  it('is 1 ms, and at random up to 3 ms more for each who was woken', async () => {
     const delays: number[] = [];
     for (let draw = 0; draw < 200; draw += 1) {
       const { environment, hear } = await listen();
