@@ -33,7 +33,10 @@ export class RedisBatch implements Collector {
   readonly #send: SendCommand;
   readonly #isPersistent: boolean;
   readonly #scripts = new WeakMap<World, RedisScripts>();
-  #operations: Operation[] = [];
+  /** The operations of each call that is to be sent. */
+  readonly #calls: Operation[][] = [];
+  /** How many locks the last of them has. */
+  #lastLocks = 0;
   #connection: RedisConnection | null = null;
 
   constructor(tick: RedisTick, isPersistent: boolean, send: SendCommand) {
@@ -44,7 +47,7 @@ export class RedisBatch implements Collector {
 
   /** The connection that this tick's operations go to; null where there are none yet. */
   get connection(): RedisConnection | null {
-    return this.#operations.length > 0 ? this.#connection : null;
+    return this.#calls.length > 0 ? this.#connection : null;
   }
 
   /** Sends an operation on `connection` when the tick has ended. */
@@ -52,11 +55,20 @@ export class RedisBatch implements Collector {
     // What was meant for another connection, or another world, goes first and by itself. Then this
     // node is in the tick twice, and has nothing to send the second time.
     if (!this.#fits(connection, operation)) this.flush();
-    if (this.#operations.length === 0) {
+    if (this.#calls.length === 0) {
       this.#connection = connection;
       this.#tick.join(this);
     }
-    this.#operations.push(operation);
+    const locks = operation.request.resources.length;
+    const last = this.#calls.at(-1);
+    if (last !== undefined && this.#lastLocks + locks <= LOCKS_MAX) {
+      last.push(operation);
+      this.#lastLocks += locks;
+    } else {
+      // A single operation may have more locks than that.
+      this.#calls.push([operation]);
+      this.#lastLocks = locks;
+    }
   }
 
   /** Sends what has been collected. */
@@ -65,24 +77,17 @@ export class RedisBatch implements Collector {
     while (this.sendNext(memo));
   }
 
-  /** Sends at most 128 locks of what has been collected, if any; returns whether there are more. */
+  /** Sends one call of what has been collected, if any; returns whether there are more. */
   sendNext(memo: CallMemo): boolean {
     const { connection } = this;
-    if (connection === null) return false;
-    const operations = this.#operations;
-    let locks = 0;
-    const end = operations.findIndex(({ request }) => {
-      locks += request.resources.length;
-      return locks > LOCKS_MAX;
-    });
-    // A single operation may have more locks than that.
-    this.#operations = end < 0 ? [] : operations.splice(Math.max(1, end));
+    const operations = this.#calls.shift();
+    if (connection === null || operations === undefined) return false;
     this.#sendCall(connection, 'evalsha', operations, memo);
-    return this.#operations.length > 0;
+    return this.#calls.length > 0;
   }
 
   #fits(connection: RedisConnection, { request }: Operation): boolean {
-    const [first] = this.#operations;
+    const first = this.#calls[0]?.[0];
     if (first === undefined) return true;
     return connection === this.#connection && request.world === first.request.world;
   }
