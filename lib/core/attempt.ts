@@ -4,8 +4,8 @@ import { hasSlept, RoundTerms } from './node-leases.js';
 import { isUntouched, mayHoldKeys } from './node-votes.js';
 import { judge } from './quorum.js';
 import { undoAt } from './release-round.js';
+import { RoundTimer } from './round-timer.js';
 import type { Ensemble } from './ensemble.js';
-import type { TimerHandle } from './environment.js';
 import type { TokenSource } from './fencing.js';
 import type { AcquireAnswer, OwnerRequest, ReleaseRequest } from './lock-node.js';
 import type { Ballot, Verdict } from './quorum.js';
@@ -52,7 +52,7 @@ export class Attempt {
   readonly #answers: (AcquireAnswer | null)[];
   readonly #ballot = new BallotBox();
   readonly #terms: RoundTerms;
-  #timer: TimerHandle = null;
+  #timer: RoundTimer | null = null;
   /** The only node that was asked so far; null when all were. */
   #tieBreaker: number | null = null;
   #holding: Holding | null = null;
@@ -78,11 +78,10 @@ export class Attempt {
 
   /**
    * Asks all nodes at once. With a `tieBreaker`, asks that node alone, and the others only if it
-   * is not taken. The attempt ends at the latest `timeout` ms from now.
+   * is not taken. The attempt ends at the latest when `timeout` ms are over.
    */
   start(timeout: Milliseconds, tieBreaker: number | null = null): void {
-    const { environment } = this.#ensemble;
-    this.#timer = environment.startTimer(timeout, () => this.#onTimeout(), true);
+    this.#timer = new RoundTimer(this.#ensemble.environment, timeout, () => this.#onTimeout());
     this.#tieBreaker = tieBreaker;
     for (let index = 0; index < this.#answers.length; index += 1) {
       if (tieBreaker === null || index === tieBreaker) this.#ask(index);
@@ -186,7 +185,7 @@ export class Attempt {
   // A slow node's pending answer keeps the attempt in memory; it must not keep the caller there.
   #settle(result: AttemptResult): void {
     const onSettled = this.#onSettled;
-    this.#ensemble.environment.stopTimer(this.#timer);
+    this.#timer?.stop();
     this.#timer = this.#onSettled = null;
     onSettled?.(result);
   }

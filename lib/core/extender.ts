@@ -3,6 +3,7 @@ import { ExtensionRound } from './extension-round.js';
 import { RoundTerms } from './node-leases.js';
 import { describeAnswer } from './node-votes.js';
 import { nodeTimeoutOf } from './options.js';
+import { RoundTimer } from './round-timer.js';
 import type { Ensemble } from './ensemble.js';
 import type { NodeVote } from './errors.js';
 import type { ExtendAnswer, OwnerRequest } from './lock-node.js';
@@ -80,7 +81,7 @@ export class Extender {
       let isOver = false;
       const finish = (isRenewed: boolean): void => {
         isOver = true;
-        environment.stopTimer(timer);
+        timer.stop();
         resolve(isRenewed);
       };
       const begin = (): void => {
@@ -90,7 +91,7 @@ export class Extender {
         else earlier.onSettled(begin);
       };
       const timeout = nodeTimeoutOf(options, ttl);
-      const timer = environment.startTimer(timeout, () => finish(false), true);
+      const timer = new RoundTimer(environment, timeout, () => finish(false));
       begin();
     });
   }

@@ -1,6 +1,7 @@
 // One round of release. No outcome of it is an error. PROTOCOL.md section 7.
 import { isUntouched } from './node-votes.js';
 import { nodeTimeoutOf } from './options.js';
+import { RoundTimer } from './round-timer.js';
 import type { Ensemble } from './ensemble.js';
 import type { AcquireAnswer, ReleaseAnswer, ReleaseRequest } from './lock-node.js';
 
@@ -24,7 +25,7 @@ export function askForRelease(
   const finish = (): void => {
     if (isDone) return;
     isDone = true;
-    environment.stopTimer(timer);
+    timer.stop();
     onDone(listeners);
   };
   const onAnswer = (answer: ReleaseAnswer): void => {
@@ -35,7 +36,7 @@ export function askForRelease(
     }
     if (done >= quorum || answered >= touched.length) finish();
   };
-  const timer = environment.startTimer(nodeTimeoutOf(options, request.ttl), finish, true);
+  const timer = new RoundTimer(environment, nodeTimeoutOf(options, request.ttl), finish);
   for (const node of touched) node.release(request, onAnswer);
 }
 

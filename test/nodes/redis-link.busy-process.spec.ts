@@ -1,6 +1,7 @@
 // A process that was busy has not listened: a pause of its own is no silence of its servers.
 import { describe, expect, it } from '@jest/globals';
 
+import { blockFor } from '../support/block-for.js';
 import { acquire, requestFor } from '../support/node-harness.js';
 import {
   expectNoUnhandledRejections,
@@ -13,12 +14,6 @@ import {
   startNodes,
   startServer,
 } from '../support/servers-of-test.js';
-
-/** The process does nothing else meanwhile. */
-function blockFor(duration: number): void {
-  const until = performance.now() + duration;
-  while (performance.now() < until);
-}
 
 expectNoUnhandledRejections();
 
