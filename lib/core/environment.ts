@@ -58,9 +58,12 @@ export const inMicrotask = queueMicrotask;
 /** From within a microtask: calls back when all microtasks are done, also those they start. */
 export const afterMicrotasks: (callback: () => void) => void = process.nextTick.bind(process);
 
-/** Calls back when all microtasks of this tick are done: whatever it resumes has asked by then. */
+/**
+ * Calls back when this tick, a turn of the event loop, has handled all that had arrived: whatever
+ * it resumes, by however many callbacks, has asked by then.
+ */
 export function atTickEnd(callback: () => void): void {
-  inMicrotask(() => afterMicrotasks(callback));
+  setImmediate(callback);
 }
 
 /** A moment of {@link Environment.wallClock} for people: ISO 8601, in UTC. */

@@ -56,8 +56,8 @@ export class RedisTick {
 
   /** Sends what `collector` has when the tick ends. */
   join(collector: Collector): void {
-    // After all microtasks of this tick: callers resumed by one reply ask again in one call,
-    // and a lock that is released and handed on is one call too.
+    // Not before: each callback of a tick, as of a request or a timer, may ask for something, and
+    // all that is one call. So is a lock that is released and handed on.
     if (this.#collectors.length === 0) atTickEnd(() => this.#end());
     this.#collectors.push(collector);
   }

@@ -1,4 +1,6 @@
 // The operations of one tick, as one script call on a real server.
+import { setTimeout as sleep } from 'node:timers/promises';
+
 import { afterEach, describe, expect, it } from '@jest/globals';
 
 import {
@@ -12,6 +14,7 @@ import {
   type TestNodes,
 } from '../support/node-harness.js';
 import { afterTest } from '../support/after-test.js';
+import { blockFor } from '../support/block-for.js';
 import { client, server } from '../support/redis-of-spec.js';
 import { callsOn } from '../support/server-info.js';
 import { scriptsOf } from '../../lib/nodes/redis-scripts.js';
@@ -48,6 +51,21 @@ async function scriptCalls(): Promise<number> {
 }
 
 describe('the operations of one tick', () => {
+  it('travel as one call, whichever of its callbacks asks', async () => {
+    const node = await start();
+    const askAfter = async (timer: Promise<void>): Promise<string> => {
+      await timer;
+      return (await acquire(node, requestIn())).vote;
+    };
+
+    const votes = Array.from({ length: 20 }, () => askAfter(sleep(1)));
+    // All timers are due now: the next tick runs them one after the other.
+    blockFor(20);
+
+    expect((await Promise.all(votes)).sort()).toEqual(['granted', ...Array(19).fill('taken')]);
+    expect(await scriptCalls()).toBe(1);
+  });
+
   it('travel as one call, and each gets its own answer', async () => {
     const node = await start();
     const mine = requestIn({ resources: ['a'] });
