@@ -1,3 +1,4 @@
+import { apart } from './s11-apart.js';
 import { crowd } from './s10-crowd.js';
 import { decorator } from './s9-decorator.js';
 import { deadNode } from './s5-dead-node.js';
@@ -23,5 +24,6 @@ export const scenarios: readonly Scenario[] = [
   handover,
   decorator,
   crowd,
+  apart,
   quarantine,
 ];

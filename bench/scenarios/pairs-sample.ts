@@ -29,6 +29,9 @@ export const wireMetrics: readonly Metric[] = [
 
 const RUN_LIMIT = 15_000;
 
+/** Who asks, and how. */
+export type PairsLoad = Pick<PairsTask, 'callers'> & Partial<Pick<PairsTask, 'isApart'>>;
+
 /** Lets a candidate run pairs. Throws if not one succeeded. */
 export async function runPairs(
   context: BenchContext,
@@ -36,7 +39,8 @@ export async function runPairs(
   task: Partial<PairsTask> & Pick<PairsTask, 'callers' | 'prefix'>,
 ): Promise<PairsResult> {
   const { seconds = context.pace.seconds } = task;
-  const full = { isFresh: context.isFresh, isCounted: false, ...task, seconds };
+  const usual = { isFresh: context.isFresh, isApart: false, isCounted: false };
+  const full = { ...usual, ...task, seconds };
   const result = await process.run('pairs', full, seconds * 1_000 + RUN_LIMIT);
   if (result.completed > 0) return result;
   const why = result.firstError ?? `${result.stuck} of ${task.callers} callers hang`;
@@ -47,10 +51,10 @@ export async function runPairs(
 export function warmUpPairs(
   context: BenchContext,
   { name, process }: { readonly name: string; readonly process: CandidateProcess },
-  callers: number,
+  load: PairsLoad,
 ): Promise<PairsResult> {
   return runPairs(context, process, {
-    callers,
+    ...load,
     prefix: name,
     seconds: context.isQuick ? 0.2 : 3,
   });
@@ -60,9 +64,9 @@ export function warmUpPairs(
 export async function countedPairs(
   context: BenchContext,
   { name, process }: Team,
-  callers: number,
+  load: PairsLoad,
 ): Promise<Sample> {
-  const task = { callers, prefix: name, seconds: 0.2, isCounted: true };
+  const task = { ...load, prefix: name, seconds: 0.2, isCounted: true };
   const { completed, wire } = await runPairs(context, process, task);
   return { commands: wire.commands / completed, bytes: wire.bytes / completed };
 }
@@ -97,10 +101,10 @@ export async function meteredPairs(
   context: BenchContext,
   { name, process }: Team,
   meter: RedisMeter,
-  callers: number,
+  load: PairsLoad,
 ): Promise<Sample> {
   const before = await meter.read();
-  const result = await runPairs(context, process, { callers, prefix: name });
+  const result = await runPairs(context, process, { ...load, prefix: name });
   const after = await meter.read();
   const { completed, cpu, duration } = result;
   return {

@@ -31,7 +31,8 @@ export const quarantine: Scenario = {
       for (const callers of [1, 512]) {
         context.log(`Q, ${callers} in flight`);
         const names = ['ours-no-quarantine', 'ours-quarantine'] as const;
-        const rows = await measureThroughput(context, { names, urls, callers, settings });
+        const plan = { names, urls, load: { callers }, settings };
+        const rows = await measureThroughput(context, plan);
         groups.push({ title: `${callers} in flight`, rows });
       }
       return groups;

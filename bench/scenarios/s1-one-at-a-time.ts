@@ -36,12 +36,12 @@ async function measure(context: BenchContext, urls: readonly string[]): Promise<
     names: soloists,
     urls,
     settings: usualSettings,
-    warmUp: (team) => warmUpPairs(context, team, 1),
+    warmUp: (team) => warmUpPairs(context, team, { callers: 1 }),
     measure: async ({ name, process }) => {
       const result = await runPairs(context, process, { callers: 1, prefix: name });
       return { ...latenciesOf(result), ...troubleOf(result) };
     },
-    finish: (team) => countedPairs(context, team, 1),
+    finish: (team) => countedPairs(context, team, { callers: 1 }),
   });
   return { title: `N = ${urls.length}`, rows };
 }

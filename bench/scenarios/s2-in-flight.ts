@@ -6,6 +6,7 @@ import {
   meteredPairs,
   warmUpPairs,
   wireMetrics,
+  type PairsLoad,
 } from './pairs-sample.js';
 import { withServers } from './servers.js';
 import { takeTurns, usualSettings } from './turns.js';
@@ -40,7 +41,7 @@ export const inFlight: Scenario = {
           measureThroughput(context, {
             names: contestants,
             urls,
-            callers,
+            load: { callers },
             settings: usualSettings,
           }),
         );
@@ -55,22 +56,22 @@ export const inFlight: Scenario = {
 export interface ThroughputPlan {
   readonly names: readonly CandidateName[];
   readonly urls: readonly string[];
-  readonly callers: number;
+  readonly load: PairsLoad;
   readonly settings: CandidateSettings;
 }
 
 /** Interleaved rounds of pairs, with the servers' CPU. */
 export async function measureThroughput(
   context: BenchContext,
-  { callers, ...plan }: ThroughputPlan,
+  { load, ...plan }: ThroughputPlan,
 ): Promise<Group['rows']> {
   const meter = new RedisMeter(plan.urls);
   try {
     return await takeTurns(context, {
       ...plan,
-      warmUp: (team) => warmUpPairs(context, team, callers),
-      measure: (team) => meteredPairs(context, team, meter, callers),
-      finish: (team) => countedPairs(context, team, callers),
+      warmUp: (team) => warmUpPairs(context, team, load),
+      measure: (team) => meteredPairs(context, team, meter, load),
+      finish: (team) => countedPairs(context, team, load),
     });
   } finally {
     meter.close();

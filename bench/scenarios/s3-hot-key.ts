@@ -34,7 +34,7 @@ export const hotKey: Scenario = {
         warmUp: ({ name, processes }) =>
           Promise.all(
             processes.map((process, index) =>
-              warmUpPairs(context, { name: `${name}:${index}`, process }, CALLERS),
+              warmUpPairs(context, { name: `${name}:${index}`, process }, { callers: CALLERS }),
             ),
           ),
         measure: (team) => hotKeySample(team, { ...task, seconds: context.pace.seconds }),

@@ -79,7 +79,7 @@ function withCandidate<T>(
     const process = await context.launch({ candidate: name, urls, settings: usualSettings });
     const team = { name, process, processes: [process] };
     try {
-      await warmUpPairs(context, team, CALLERS);
+      await warmUpPairs(context, team, { callers: CALLERS });
       return await work(team, servers);
     } finally {
       await process.stop();

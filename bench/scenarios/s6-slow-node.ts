@@ -42,7 +42,7 @@ async function measure(context: BenchContext, proxies: readonly DelayProxy[]): P
     names: contestants,
     urls: proxies.map(({ url }) => url),
     settings: usualSettings,
-    warmUp: (team) => warmUpPairs(context, team, CALLERS),
+    warmUp: (team) => warmUpPairs(context, team, { callers: CALLERS }),
     measure: async ({ name, process }) => {
       const task = { callers: CALLERS, prefix: name };
       const healthy = await runPairs(context, process, task);

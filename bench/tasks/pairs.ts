@@ -10,6 +10,11 @@ export interface PairsTask {
   /** Begins the names of the resources; one per caller, or one per pair when `isFresh`. */
   readonly prefix: string;
   readonly isFresh: boolean;
+  /**
+   * Whether each caller waits for something of its own, before it acquires and while it holds, and
+   * goes on in a callback by itself. Otherwise those whose replies come together go on together.
+   */
+  readonly isApart: boolean;
   /** Whether to count commands at the socket, which costs time. */
   readonly isCounted: boolean;
 }
@@ -35,10 +40,12 @@ export interface PairsResult {
 const GRACE = 2_000;
 /** Waited after an error, so that a candidate that fails at once does not spin. */
 const ERROR_PAUSE = 10;
+/** How long a caller's own waits last, in ms: for a query, say. */
+const OWN_WAIT = { min: 1, max: 3 };
 
 export async function runPairs(session: Session, task: PairsTask): Promise<PairsResult> {
   const { candidate, wire } = session;
-  const { callers, isCounted, isFresh, prefix, seconds } = task;
+  const { callers, isApart, isCounted, isFresh, prefix, seconds } = task;
   const acquire: number[] = [];
   const release: number[] = [];
   const tally = { duration: NaN, errors: 0, stuck: callers };
@@ -51,14 +58,15 @@ export async function runPairs(session: Session, task: PairsTask): Promise<Pairs
   const call = async (caller: number): Promise<void> => {
     const own = `${prefix}:${caller}`;
     for (let turn = 0, now = performance.now(); now < endsAt; turn += 1) {
-      const calledAt = now;
+      const calledAt = isApart ? await ownWait() : now;
       try {
         const held = await candidate.acquire(isFresh ? `${own}:${turn}` : own);
         const acquiredAt = performance.now();
+        const calledAgainAt = isApart ? await ownWait() : acquiredAt;
         await held.release();
         now = performance.now();
         acquire.push(acquiredAt - calledAt);
-        release.push(now - acquiredAt);
+        release.push(now - calledAgainAt);
         tally.duration = now - startedAt;
       } catch (error) {
         tally.errors += 1;
@@ -82,4 +90,10 @@ export async function runPairs(session: Session, task: PairsTask): Promise<Pairs
     wire: wire.stop(),
     firstError,
   };
+}
+
+/** Resolves to when it has ended. */
+async function ownWait(): Promise<number> {
+  await pause(OWN_WAIT.min + Math.random() * (OWN_WAIT.max - OWN_WAIT.min));
+  return performance.now();
 }
