@@ -186,11 +186,12 @@ async function runInScope(call: LockedCall): Promise<unknown> {
     const { lock }: { readonly lock: Partial<Lock> } = hold;
     if (lock.isLost?.() === true) throw hold.lock.lostError();
     result = await hold.run(call.result);
+    // Looking at a result may throw: a getter, a proxy, or what only resembles a stream.
+    if (isOngoing(result)) return holdWhileOngoing(result, hold);
   } catch (error) {
     await hold.endQuietly();
     throw error;
   }
-  if (isOngoing(result)) return holdWhileOngoing(result, hold);
   await hold.end(result);
   return result;
 }

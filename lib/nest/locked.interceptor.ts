@@ -125,7 +125,11 @@ export class LockedInterceptor implements NestInterceptor {
           // Dropped: the lock was acquired before the cancellation took effect.
           if (subscriber.closed) return void scope.close();
           response = scope.run(() =>
-            defer(() => next.handle()).subscribe(responder(scope, subscriber, outside)),
+            defer(() => next.handle())
+              // Not in the responder, where an answer that throws when looked at would end the
+              // process.
+              .pipe(map((answer) => scope.answerWith(answer)))
+              .subscribe(responder(scope, subscriber, outside)),
           );
         },
         (error: unknown) => subscriber.error(error),
@@ -200,7 +204,7 @@ function responder(
   return {
     next: (value) => {
       passOn();
-      latest = { value: scope.answerWith(value) };
+      latest = { value };
       // A last value and its end come in the same turn; a stream that goes on must not be held up.
       inMicrotask(passOn);
     },

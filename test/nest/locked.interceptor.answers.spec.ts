@@ -7,17 +7,21 @@ import {
   Get,
   Injectable,
   NotFoundException,
+  UseInterceptors,
+  type CallHandler,
+  type ExecutionContext,
   type NestInterceptor,
 } from '@nestjs/common';
 import { APP_INTERCEPTOR } from '@nestjs/core';
 import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-host.js';
 import { Locked, LockedInterceptor, RedlockService } from 'nestjs-locked';
-import { defer, lastValueFrom } from 'rxjs';
-import { finalize } from 'rxjs/operators';
+import { defer, lastValueFrom, type Observable } from 'rxjs';
+import { finalize, map } from 'rxjs/operators';
 
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
 import { startModule, startServer } from './support/applications.js';
 import { faultyNodes } from './support/faulty-nodes.js';
+import { startEndpoints } from './support/endpoints.js';
 import { turn } from './support/events.js';
 import { get } from './support/requests.js';
 
@@ -107,5 +111,52 @@ describe('the answer of a @Locked endpoint', () => {
 
     expect(await lastValueFrom(response)).toBe('placed');
     expect((await module.get(RedlockService).inspect('order')).state).toBe('free');
+  });
+});
+
+describe('an answer that throws when it is asked for what it does not have', () => {
+  const strict = (): object =>
+    new Proxy(
+      {},
+      {
+        get: (_target, key) => {
+          if (key === 'then') return undefined;
+          throw new Error(`there is no ${String(key)}`);
+        },
+      },
+    );
+
+  @Injectable()
+  class Stricter implements NestInterceptor {
+    intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
+      return next.handle().pipe(map(strict));
+    }
+  }
+
+  @Controller()
+  class Strict {
+    @Get('literal')
+    @Locked('endpoint')
+    async literal(): Promise<object> {
+      return strict();
+    }
+
+    @Get('arguments')
+    @Locked(() => 'endpoint')
+    async arguments(): Promise<object> {
+      return strict();
+    }
+
+    @Get('mapped')
+    @UseInterceptors(Stricter)
+    @Locked('endpoint')
+    async mapped(): Promise<void> {}
+  }
+
+  it.each(['literal', 'arguments', 'mapped'])('leaves no lock behind: %s', async (path) => {
+    const { url, freed } = await startEndpoints(Strict);
+
+    expect((await get(url, `/${path}`)).status).toBe(500);
+    await freed();
   });
 });
