@@ -77,7 +77,8 @@ export class Lock implements AsyncDisposable {
   assertHeld(options: { readonly atLeast?: Milliseconds } = {}): void {
     checkObject('options', options);
     checkNames('only options of assertHeld', options, ASSERT_OPTIONS);
-    const atLeast = checkNumber('atLeast', options.atLeast ?? 0, 0, Infinity);
+    const { atLeast = 0 } = options;
+    checkNumber('atLeast', atLeast, 0, Infinity);
     const remaining = this.#holding.remaining();
     if (remaining === 0) throw this.lostError();
     if (remaining >= atLeast) return;

@@ -30,11 +30,6 @@ export function checkBoolean(name: string, value: unknown): boolean {
   throw wrongType(name, 'true or false', value);
 }
 
-/** As {@link checkBoolean}, but undefined is allowed too. @throws TypeError */
-export function checkOptionalBoolean(name: string, value: unknown): boolean | undefined {
-  return value === undefined ? undefined : checkBoolean(name, value);
-}
-
 /** A number of whole ms; `note` says what sets `max`. @throws TypeError, RangeError */
 export function checkInteger(
   name: string,

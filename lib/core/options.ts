@@ -1,9 +1,9 @@
 import {
+  checkBoolean,
   checkInteger,
   checkNames,
   checkNumber,
   checkObject,
-  checkOptionalBoolean,
   wrongType,
 } from './option-checks.js';
 import { resolveWorld } from './world.js';
@@ -206,27 +206,24 @@ export function resolveOptions(options: RedlockOptions, nodeCount: number): Reso
   checkObject('options', options);
   // A misspelt keyPrefix or ttlMax would make another world.
   checkNames('only options of RedlockOptions', options, OPTIONS);
-  const ttlMax = checkInteger('ttlMax', options.ttlMax ?? 30_000, TTL_MIN, TTL_MAX_HIGHEST);
-  const driftFactor = checkNumber('driftFactor', options.driftFactor ?? 0.01, 0.001, 0.1);
+  // Not by `??`: null may stand for a setting that somebody believes to be made.
+  const { ttlMax = 30_000, driftFactor = 0.01, wait = 5_000, retryDelay, nodeTimeout } = options;
+  const { stallTimeout = 5_000, watchdog = true, maxHold = 3_600_000 } = options;
+  const { shutdownTimeout = 10_000 } = options;
+  checkInteger('ttlMax', ttlMax, TTL_MIN, TTL_MAX_HIGHEST);
+  const { ttl = Math.min(10_000, ttlMax) } = options;
   return Object.freeze({
     ttlMax,
-    driftFactor,
-    ttl: checkTtl(options.ttl ?? Math.min(10_000, ttlMax), ttlMax),
-    wait: checkInteger('wait', options.wait ?? 5_000, 0, DELAY_MAX),
-    retryDelay: checkRetryDelay(options.retryDelay, RETRY_DELAY),
+    driftFactor: checkNumber('driftFactor', driftFactor, 0.001, 0.1),
+    ttl: checkTtl(ttl, ttlMax),
+    wait: checkInteger('wait', wait, 0, DELAY_MAX),
+    retryDelay: checkRetryDelay(retryDelay, RETRY_DELAY),
     nodeTimeout:
-      options.nodeTimeout === undefined
-        ? null
-        : checkInteger('nodeTimeout', options.nodeTimeout, 1, ttlMax),
-    stallTimeout: checkInteger('stallTimeout', options.stallTimeout ?? 5_000, 1, DELAY_MAX),
-    watchdog: checkOptionalBoolean('watchdog', options.watchdog) ?? true,
-    maxHold: checkInteger('maxHold', options.maxHold ?? 3_600_000, TTL_MIN, DELAY_MAX),
-    shutdownTimeout: checkInteger(
-      'shutdownTimeout',
-      options.shutdownTimeout ?? 10_000,
-      0,
-      DELAY_MAX,
-    ),
+      nodeTimeout === undefined ? null : checkInteger('nodeTimeout', nodeTimeout, 1, ttlMax),
+    stallTimeout: checkInteger('stallTimeout', stallTimeout, 1, DELAY_MAX),
+    watchdog: checkBoolean('watchdog', watchdog),
+    maxHold: checkInteger('maxHold', maxHold, TTL_MIN, DELAY_MAX),
+    shutdownTimeout: checkInteger('shutdownTimeout', shutdownTimeout, 0, DELAY_MAX),
     world: resolveWorld(options, ttlMax, driftFactor, nodeCount),
   });
 }
@@ -244,16 +241,16 @@ export function resolveAcquire(
   checkObject('options', options);
   if (kind === 'using') checkNames('only options of UsingOptions', options, USING_OPTIONS);
   else checkNames('only options of AcquireOptions', options, ACQUIRE_OPTIONS);
-  const maxHold = checkInteger('maxHold', options.maxHold ?? defaults.maxHold, TTL_MIN, DELAY_MAX);
+  const { wait = defaults.wait, maxHold = defaults.maxHold, holdAtLeast = 0 } = options;
+  const { watchdog = kind === 'using' && defaults.watchdog } = options;
   return {
     ttl: ttl === undefined ? defaults.ttl : checkTtl(ttl, defaults.ttlMax),
-    wait: checkInteger('wait', options.wait ?? defaults.wait, 0, DELAY_MAX),
+    wait: checkInteger('wait', wait, 0, DELAY_MAX),
     retryDelay: checkRetryDelay(options.retryDelay, defaults.retryDelay),
     signal: checkSignal(options.signal),
-    watchdog:
-      checkOptionalBoolean('watchdog', options.watchdog) ?? (kind === 'using' && defaults.watchdog),
-    maxHold,
-    holdAtLeast: checkInteger('holdAtLeast', options.holdAtLeast ?? 0, 0, maxHold, ' (maxHold)'),
+    watchdog: checkBoolean('watchdog', watchdog),
+    maxHold: checkInteger('maxHold', maxHold, TTL_MIN, DELAY_MAX),
+    holdAtLeast: checkInteger('holdAtLeast', holdAtLeast, 0, maxHold, ' (maxHold)'),
   };
 }
 
@@ -281,14 +278,10 @@ function checkRetryDelay(delay: Partial<RetryDelay> | undefined, defaults: Retry
   if (delay === undefined) return defaults;
   checkObject('retryDelay', delay);
   checkNames('only members of RetryDelay in retryDelay', delay, defaults);
-  const min = checkNumber('retryDelay.min', delay.min ?? defaults.min, 1, DELAY_MAX);
-  const max = checkNumber(
-    'retryDelay.max',
-    delay.max ?? Math.max(defaults.max, min),
-    min,
-    DELAY_MAX,
-  );
-  return Object.freeze({ min, max });
+  const { min = defaults.min } = delay;
+  checkNumber('retryDelay.min', min, 1, DELAY_MAX);
+  const { max = Math.max(defaults.max, min) } = delay;
+  return Object.freeze({ min, max: checkNumber('retryDelay.max', max, min, DELAY_MAX) });
 }
 
 function checkSignal(signal: unknown): AbortSignal | null {

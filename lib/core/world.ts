@@ -1,5 +1,5 @@
 // What all clients of a node have to agree on, derived from the options.
-import { checkOptionalBoolean, wrongType } from './option-checks.js';
+import { checkBoolean, wrongType } from './option-checks.js';
 import type { World } from './lock-node.js';
 import type { Milliseconds } from './units.js';
 
@@ -20,11 +20,10 @@ export function resolveWorld(
   driftFactor: number,
   nodeCount: number,
 ): World {
-  const quarantine = options.quarantine ?? 'auto';
+  const { quarantine = 'auto', keyPrefix = '', fencing = true } = options;
   if (quarantine !== 'auto' && typeof quarantine !== 'boolean') {
     throw wrongType('quarantine', "'auto', true or false", quarantine);
   }
-  const keyPrefix = options.keyPrefix ?? '';
   // Otherwise the key of a lock might be that of the certificate of a world without a prefix.
   if (typeof keyPrefix !== 'string' || /^redlock(:|$)/.test(keyPrefix)) {
     const rule =
@@ -37,7 +36,7 @@ export function resolveWorld(
   const longest = Math.max(ttlMax * (1 + driftFactor), 3 * clockSkewMax);
   return Object.freeze({
     keyPrefix,
-    fencing: checkOptionalBoolean('fencing', options.fencing) ?? true,
+    fencing: checkBoolean('fencing', fencing),
     clockSkewMax,
     fenceRetention: 5 * clockSkewMax,
     quarantine: isQuarantined ? Math.ceil(longest) + 10 : 0,

@@ -97,11 +97,12 @@ function readOptions(given: number | LockedOptions) {
     throw wrongType('options', 'a ttl in ms or an object', given);
   }
   const { onTaken = 'throw', redlock: domain = defaultDomain, ...using } = options;
+  const { reentrant = false } = using;
   checkDomain(domain);
   if (onTaken !== 'throw' && onTaken !== 'skip' && typeof onTaken !== 'function') {
     throw wrongType('onTaken', "'throw', 'skip' or a function", onTaken);
   }
-  checkBoolean('reentrant', using.reentrant ?? false);
+  checkBoolean('reentrant', reentrant);
   // An endpoint's call has a signal of its own, so another one would have no effect.
   if ('signal' in using) throw wrongType('signal', 'left out', using.signal);
   resolveAcquire(resolveOptions(widest, 1), 'using', using.ttl, using);

@@ -132,10 +132,10 @@ export class RedlockService {
 
   #caller(options: PlacedOptions, place: string): Caller {
     checkObject('options', options);
-    const isReentrant = checkBoolean('reentrant', options.reentrant ?? this.#isReentrant);
+    const { reentrant = this.#isReentrant } = options;
     return {
       held: heldBy(this.#redlock),
-      isReentrant,
+      isReentrant: checkBoolean('reentrant', reentrant),
       place,
       isByHand: options[placeOption] === undefined,
     };

@@ -1,7 +1,7 @@
 // Options that are refused, each with an error that names the option, its rule and the value.
 import { describe, expect, it } from '@jest/globals';
 
-import { checkTtl, resolveOptions } from '../../lib/core/options.js';
+import { checkTtl, resolveAcquire, resolveOptions } from '../../lib/core/options.js';
 import { Redlock } from '../../lib/core/redlock.js';
 import { MemoryNode } from '../../lib/nodes/memory-node.js';
 import { setScene } from './scene.js';
@@ -91,6 +91,52 @@ describe('a bad option of the module', () => {
     const { nodes } = setScene();
 
     expect(() => new Redlock(nodes, { ttl: 1 })).toThrow(RangeError);
+  });
+});
+
+describe('null, in place of an option that is left out', () => {
+  const ofModule = {
+    ttl: true,
+    ttlMax: true,
+    wait: true,
+    retryDelay: true,
+    driftFactor: true,
+    nodeTimeout: true,
+    stallTimeout: true,
+    watchdog: true,
+    maxHold: true,
+    fencing: true,
+    quarantine: true,
+    keyPrefix: true,
+    shutdownTimeout: true,
+  } satisfies Record<keyof RedlockOptions, true>;
+  // The service checks the ttl of a call.
+  const ofCall = {
+    wait: true,
+    retryDelay: true,
+    signal: true,
+    watchdog: true,
+    maxHold: true,
+    holdAtLeast: true,
+  } satisfies Record<Exclude<keyof UsingOptions, 'ttl'>, true>;
+
+  it.each(Object.keys(ofModule))('is refused as %s of the module', (name) => {
+    const expected = new RegExp(`^Expected ${name} to be .*, got null$`);
+
+    expect(() => resolveOptions({ [name]: null }, 3)).toThrow(expected);
+  });
+
+  it.each(Object.keys(ofCall))('is refused as %s of a call', (name) => {
+    const resolve = () =>
+      resolveAcquire(resolveOptions({}, 3), 'using', undefined, { [name]: null });
+
+    expect(resolve).toThrow(new RegExp(`^Expected ${name} to be .*, got null$`));
+  });
+
+  it.each(['min', 'max'])('is refused as %s of retryDelay', (name) => {
+    const expected = `Expected retryDelay.${name} to be a number, got null`;
+
+    expect(() => resolveOptions({ retryDelay: { [name]: null } }, 3)).toThrow(expected);
   });
 });
 

@@ -33,6 +33,7 @@ describe('@Locked', () => {
     ['retryDelay 0', () => Locked('a', { retryDelay: { min: 0 } }), /retryDelay\.min .*got 0/],
     ['onTaken maybe', () => Locked('a', { onTaken: 'maybe' as 'skip' }), /onTaken .*got "maybe"/],
     ['reentrant 1', () => Locked('a', { reentrant: 1 as unknown as true }), /reentrant .*got 1/],
+    ['reentrant null', () => Locked('a', { reentrant: null as never }), /reentrant .*got null/],
     ['an option that is none', () => Locked('a', { waits: 0 } as object), /options .*got "waits"/],
     ['a signal', () => Locked('a', { signal: AbortSignal.abort() } as object), /signal .*left out/],
     ['an empty domain', () => Locked('a', { redlock: '' }), /lock domain .*got ""/],

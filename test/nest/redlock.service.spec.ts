@@ -91,6 +91,12 @@ describe('RedlockService', () => {
       (redlock: RedlockService) => redlock.acquire('a', 1_000, { reentrant: 1 as unknown as true }),
       /Expected reentrant to be true or false, got 1/,
     ],
+    [
+      'reentrant null',
+      (redlock: RedlockService) =>
+        redlock.acquire('a', 1_000, { reentrant: null as unknown as true }),
+      /Expected reentrant to be true or false, got null/,
+    ],
   ])('rejects %s, and nothing is locked', async (_name, call, message) => {
     const redlock = await startService();
 
