@@ -37,6 +37,7 @@ export class RedisBatch implements Collector {
   readonly #calls: Operation[][] = [];
   /** How many locks the last of them has. */
   #lastLocks = 0;
+  // Not kept when all is sent: it may end, and with it would be kept what belongs to a call.
   #connection: RedisConnection | null = null;
 
   constructor(tick: RedisTick, isPersistent: boolean, send: SendCommand) {
@@ -47,7 +48,7 @@ export class RedisBatch implements Collector {
 
   /** The connection that this tick's operations go to; null where there are none yet. */
   get connection(): RedisConnection | null {
-    return this.#calls.length > 0 ? this.#connection : null;
+    return this.#connection;
   }
 
   /** Sends an operation on `connection` when the tick has ended. */
@@ -55,7 +56,7 @@ export class RedisBatch implements Collector {
     // What was meant for another connection, or another world, goes first and by itself. Then this
     // node is in the tick twice, and has nothing to send the second time.
     if (!this.#fits(connection, operation)) this.flush();
-    if (this.#calls.length === 0) {
+    if (this.#connection === null) {
       this.#connection = connection;
       this.#tick.join(this);
     }
@@ -79,11 +80,12 @@ export class RedisBatch implements Collector {
 
   /** Sends one call of what has been collected, if any; returns whether there are more. */
   sendNext(memo: CallMemo): boolean {
-    const { connection } = this;
+    const connection = this.#connection;
     const operations = this.#calls.shift();
     if (connection === null || operations === undefined) return false;
+    if (this.#calls.length === 0) this.#connection = null;
     this.#sendCall(connection, 'evalsha', operations, memo);
-    return this.#calls.length > 0;
+    return this.#connection !== null;
   }
 
   #fits(connection: RedisConnection, { request }: Operation): boolean {

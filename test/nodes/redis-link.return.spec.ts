@@ -24,6 +24,13 @@ function releaseInVain(node: LockNode): WeakRef<ReleaseRequest> {
   return new WeakRef(request);
 }
 
+/** Gives what belongs to the call. */
+async function askInCall(node: LockNode): Promise<WeakRef<object>> {
+  const call = {};
+  await new AsyncLocalStorage<object>().run(call, () => acquire(node, requestFor()));
+  return new WeakRef(call);
+}
+
 expectNoUnhandledRejections();
 
 describe('a server that hangs (SIGSTOP)', () => {
@@ -119,15 +126,9 @@ describe('a server that hangs (SIGSTOP)', () => {
   it('is connected anew without what belongs to the call whose silence ended it', async () => {
     const server = await startServer();
     const { log, node } = await startNode(server.url, IMPATIENT);
-    const storage = new AsyncLocalStorage<object>();
-    const askInCall = async (): Promise<WeakRef<object>> => {
-      const call = {};
-      await storage.run(call, () => acquire(node, requestFor()));
-      return new WeakRef(call);
-    };
     server.freeze();
 
-    const call = await askInCall();
+    const call = await askInCall(node);
     server.thaw();
     await log.untilState('up', log.events.length);
 
@@ -145,5 +146,20 @@ describe('a server that hangs (SIGSTOP)', () => {
 
     expect(answer).toMatchObject({ vote: 'failed', mayHold: false });
     await log.untilState('up');
+  });
+});
+
+describe('a server that became a replica', () => {
+  it('is connected anew without what belongs to the call that found it out', async () => {
+    const [master, other] = [await startServer(), await startServer()];
+    const { log, node } = await startNode(master.url);
+    await master.client.replicaof('127.0.0.1', other.port);
+
+    const call = await askInCall(node);
+    await log.untilState('refused');
+    await master.client.replicaof('NO', 'ONE');
+    await log.untilState('up', log.events.length);
+
+    await untilCollected(call);
   });
 });
