@@ -59,6 +59,20 @@ describe('a server that is unfit', () => {
     expect(up.status.findings).toEqual([]);
   });
 
+  /** It says so unasked, and to whom needs no password as to whom does. */
+  async function startTurningAway(words: string, how = 'hangs up') {
+    const server = createServer((socket) => {
+      socket.on('error', () => undefined).write(`-${words}\r\n`);
+      if (how === 'hangs up') socket.end();
+      else setTimeout(() => reset(socket), 100);
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    afterTest(() => server.close());
+    const { port } = server.address() as AddressInfo;
+    return { host: '127.0.0.1', port };
+  }
+
   it.each([
     ['hangs up', 'ERR max number of clients reached'],
     ['hangs up', 'DENIED Redis is running in protected mode'],
@@ -69,22 +83,22 @@ describe('a server that is unfit', () => {
   ])(
     'because it turns everybody away and %s is down, and told in its own words: %s',
     async (how, words, greeting = '') => {
-      // It says so unasked, and to whom needs no password as to whom does.
-      const server = createServer((socket) => {
-        socket.on('error', () => undefined).write(`-${words}${greeting}\r\n`);
-        if (how === 'hangs up') socket.end();
-        else setTimeout(() => reset(socket), 100);
-      });
-      server.listen(0, '127.0.0.1');
-      await once(server, 'listening');
-      afterTest(() => server.close());
-      const { port } = server.address() as AddressInfo;
+      const address = await startTurningAway(words + greeting, how);
 
-      const { log } = startNodes([{ host: '127.0.0.1', port }]);
+      const { log } = startNodes([address]);
 
       expect(await log.untilState('down')).toMatchObject({ message: words });
     },
   );
+
+  it('because it turns everybody away is told in words that no log minds, and in few', async () => {
+    const address = await startTurningAway(`ERR \u001b[2J${'x'.repeat(10_000)}`);
+
+    const { log } = startNodes([address]);
+
+    const { message } = await log.untilState('down');
+    expect(message).toMatch(/^ERR {2}\[2Jx{492}$/);
+  });
 
   it('because scripts are denied is refused', async () => {
     const server = await startServer();
@@ -130,19 +144,26 @@ describe('a server that is unfit', () => {
     expect(answer).toMatchObject({ vote: 'failed', mayHold: false });
   });
 
-  it('because it cannot say now what it is, is down: it may be anything', async () => {
-    const replies: Record<string, string> = {
-      eval: '*4\r\n:1\r\n:0\r\n:1\r\n+rules\r\n',
-      info: '-BUSY Redis is busy running a script.\r\n',
-    };
+  /** Its certificate is in order; what it says of itself is `info`. */
+  async function startOdd(info: string) {
+    const replies: Record<string, string> = { eval: '*4\r\n:1\r\n:0\r\n:1\r\n+rules\r\n', info };
     const nameOf = (words: string): string => words.split('\r\n')[2] ?? '';
     const { address } = await startPretender((words) => replies[nameOf(words)] ?? '+OK\r\n');
-
     const { log } = startNodes([address]);
-    const { status, message } = await log.until(({ status: { state } }) => state !== 'connecting');
+    return log.until(({ status: { state } }) => state !== 'connecting');
+  }
+
+  it('because it cannot say now what it is, is down: it may be anything', async () => {
+    const { status, message } = await startOdd('-BUSY Redis is busy running a script.\r\n');
 
     expect(status.state).toBe('down');
     expect(message).toMatch(/^BUSY /);
+  });
+
+  it('because it says oddly what it is, is told as one that does not say it', async () => {
+    const { status } = await startOdd('*0\r\n');
+
+    expect(status.findings).toContainEqual(expect.stringMatching(/^INFO is denied/));
   });
 
   it('because it is a replica is refused, and is a node again once promoted', async () => {
