@@ -51,11 +51,14 @@ describe('what an audit finds', () => {
     ['was disconnected', false],
     ['fell silent', true],
   ])('another server by the name of one that %s, up beside it', async (_, isSilent) => {
-    const [first, second] = await Promise.all([startServer(), startServer()]);
-    // Told in whole seconds, with one allowed for: of 3, at least one is left.
-    await untilUptime(second, 3);
+    const first = await startServer();
     let { port } = first;
     const { log, node } = await startNode(await startBalancer(() => port), IMPATIENT);
+    const second = await startServer();
+    // Told in whole seconds, with one allowed for: of 3, at least one is left.
+    await untilUptime(second, 3);
+    // The first one is seen by its answers, not only when it is connected.
+    await acquire(node, requestFor());
 
     ({ port } = second);
     if (isSilent) first.freeze();
