@@ -130,7 +130,7 @@ export class RedisLink implements ConnectionListener {
       connection.call(encodeCommand('script', ['load', text]), () => undefined);
     }
     connection.call(encodeCommand('info'), (failure, reply) => {
-      if (connection !== this.#connection || certified === null) return;
+      if (certified === null) return;
       if (failure !== null && !failure.isMisconfiguration) connection.end(failure);
       else this.#audit(connection, certified, clock, typeof reply === 'string' ? reply : null);
     });
