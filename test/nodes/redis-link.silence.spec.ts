@@ -1,6 +1,7 @@
 // When a node that does not answer is suspended.
 import { describe, expect, it } from '@jest/globals';
 
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 import { systemEnvironment, type Environment } from '../../lib/core/environment.js';
@@ -40,6 +41,25 @@ describe('a server that hangs (SIGSTOP)', () => {
     expect(new Set(answers.map(({ vote }) => vote))).toEqual(new Set(['failed']));
     expect((await first).vote).toBe('granted');
     expect(await callsOf(server.client, 'evalsha')).toBe(1);
+  });
+
+  it('is told of in the name of no call, whoever asked it', async () => {
+    const server = await startServer();
+    const { log, node } = await startNode(server.url, IMPATIENT);
+    const calls = new AsyncLocalStorage<string>();
+    const tellers = new Set<string | undefined>();
+    // Until nobody looks after it any more.
+    await sleep(100);
+    server.freeze();
+
+    void calls.run('a call', () => acquire(node, requestFor()));
+    await log.until(({ status: { state } }) => {
+      tellers.add(calls.getStore());
+      return state === 'down';
+    });
+    server.thaw();
+
+    expect([...tellers]).toEqual([undefined]);
   });
 
   it('is suspended within moments where it owes much', async () => {
@@ -169,6 +189,14 @@ describe('a server that hangs (SIGSTOP)', () => {
     // A silence of 120 ms at the fifth, and of 300 ms at the last.
     const suspended = Array<string>(6).fill('suspended');
     expect(states).toEqual(['up', 'up', 'up', 'up', ...suspended, 'down']);
+  });
+
+  it('is not what a server is taken for that is asked nothing', async () => {
+    const { looks } = await startLooked(await startServer(), IMPATIENT);
+
+    const states = looks(20);
+
+    expect(new Set(states)).toEqual(new Set(['up']));
   });
 
   it('is found out also when it was idle before', async () => {
