@@ -140,10 +140,11 @@ describe('a server that hangs (SIGSTOP)', () => {
     server.freeze();
 
     const { log, node } = startNodes([server.url], IMPATIENT);
-    await log.untilState('down');
+    const { message } = await log.untilState('down');
     const answer = await acquire(node, requestFor());
     server.thaw();
 
+    expect(message).toBe('not connected and audited within 300 ms');
     expect(answer).toMatchObject({ vote: 'failed', mayHold: false });
     await log.untilState('up');
   });

@@ -137,11 +137,16 @@ describe('the timers of a node', () => {
     expect([...waitedFor, ...holding]).toEqual([60_000, 500]);
   });
 
-  it.each(['up', 'down', 'connecting'])('are stopped when it is closed while %s', async (state) => {
+  it.each([
+    ['up', 'works'],
+    ['down', 'is gone'],
+    ['down', 'hangs'],
+    ['connecting', 'hangs'],
+  ])('are stopped when it is closed while %s, as its server %s', async (state, what) => {
     const server = await startServer();
     const { environment, running } = watchTimers();
     if (state === 'connecting') server.freeze();
-    const nodes = startNodes([server.url], { quarantine: true }, environment);
+    const nodes = startNodes([server.url], { ...IMPATIENT, quarantine: true }, environment);
     const { close, log, node } = nodes;
     const ready = nodes.whenReady(60_000);
     if (state !== 'connecting') {
@@ -149,16 +154,16 @@ describe('the timers of a node', () => {
       await log.until(({ message }) => message.includes('do not count'));
       node.listen(worldOf(), 'r', ear);
       await eventually(async () => (await callsOf(server.client, 'subscribe')) === 1);
+      if (what === 'hangs') server.freeze();
       void acquire(node, requestFor());
     }
-    if (state === 'down') {
-      await server.stop();
-      await log.untilState('down');
-    }
+    if (what === 'is gone') await server.stop();
+    if (state === 'down') await log.untilState('down');
     const before = running.size;
 
     await close();
     await ready;
+    server.thaw();
 
     expect(before).toBeGreaterThan(0);
     expect(running.size).toBe(0);
