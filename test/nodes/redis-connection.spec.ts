@@ -99,9 +99,12 @@ describe('a connection that has ended', () => {
     connection.end(lostOutcome('given up'));
     const written = jest.spyOn(client, 'sendCommand');
 
-    const [reply] = ask(connection);
+    const order: unknown[] = [];
+    connection.call(encodeCommand('ping'), (failure) => order.push(failure));
+    order.push('returned');
+    await setImmediate();
 
-    expect(await reply).toEqual(unsentOutcome('connection closed', false));
+    expect(order).toEqual(['returned', unsentOutcome('connection closed', false)]);
     expect(written).not.toHaveBeenCalled();
   });
 
