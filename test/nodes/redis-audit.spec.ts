@@ -139,6 +139,12 @@ describe('what is found', () => {
     expect(findings).toEqual(Array.from({ length: 4 }, () => expect.stringMatching(STEP)));
   });
 
+  it('of a server is told without the control characters that it may send', () => {
+    const { refusal } = verdictOn('role:sla\u001b[2Jve\r\n');
+
+    expect(refusal).toMatch(/^It is a sla \[2Jve, /);
+  });
+
   it('of clients that go by other rules ends with what to do', () => {
     expect(disagreement('0:0:0:5', worldOf(), 3)).toEqual([expect.stringMatching(STEP)]);
   });
