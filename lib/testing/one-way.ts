@@ -29,7 +29,7 @@ export class OneWay {
       const place = travelling.indexOf(arrive);
       for (const next of travelling.splice(0, place + 1)) next();
     };
-    this.#environment.startTimer(Math.max(0, this.#busyUntil - now), onArrival, false);
+    this.#environment.startTimer(this.#busyUntil - now, onArrival, false);
   }
 
   /** Lets all that is on the way arrive now. */
