@@ -185,6 +185,35 @@ describe('a FaultyNode that hangs, is slow or is down', () => {
     expect(answers).toEqual(['granted', 'done']);
   });
 
+  it('lets nothing arrive before its own delay is over', async () => {
+    const environment = new SimulatedEnvironment();
+    const node = new FaultyNode({ environment });
+    const answered: string[] = [];
+    const ask = (name: string) => node.inspect(worldOf(), name, () => answered.push(name));
+
+    node.delay({ request: 20 });
+    ask('first');
+    await environment.advance(10);
+    ask('second');
+    await environment.advance(19);
+    const before = [...answered];
+    await environment.advance(1);
+
+    expect(before).toEqual(['first']);
+    expect(answered).toEqual(['first', 'second']);
+  });
+
+  it('keeps no process alive for what is on the way', () => {
+    const environment = new SimulatedEnvironment();
+    const node = new FaultyNode({ environment });
+
+    node.delay({ request: 60_000 });
+    node.inspect(worldOf(), 'r', () => undefined);
+
+    expect(environment.pendingTimers).toBe(1);
+    expect(environment.processHoldingTimers).toBe(0);
+  });
+
   it('serves one test after another, though fake timers begin at 0 each time', async () => {
     const node = new FaultyNode({ environment: fakeTimersEnvironment() });
     afterTest(async () => void jest.useRealTimers());
