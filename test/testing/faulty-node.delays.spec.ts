@@ -17,12 +17,26 @@ describe('a FaultyNode that hangs, is slow or is down', () => {
     node.hang();
     node.acquire(request, ({ vote }) => answers.push(vote));
     node.release({ ...request, wakes: false }, ({ vote }) => answers.push(vote));
+    await turn();
     const whileHanging = [...answers, node.status().state];
     node.heal();
     await inspect(node, worldOf(), 'r');
 
     expect(whileHanging).toEqual(['suspended']);
     expect(answers).toEqual(['granted', 'done']);
+  });
+
+  it('forgets nothing that waits when it is told to hang once more', async () => {
+    const node = new FaultyNode();
+    const answers: string[] = [];
+
+    node.hang();
+    node.acquire(requestFor(), ({ vote }) => answers.push(vote));
+    node.hang();
+    node.heal();
+    await turn();
+
+    expect(answers).toEqual(['granted']);
   });
 
   it('frees what was released while it was down as soon as it is healed', async () => {

@@ -3,10 +3,18 @@ import { MemoryNode, RedlockModule, type AcquireAnswer } from 'nestjs-locked';
 import { FaultyNode, type NodeFault } from 'nestjs-locked/testing';
 
 import { lockOver } from './faulty-node-scene.js';
-import { aborted, rejection, thrown } from '../nest/support/events.js';
+import { aborted, rejection, thrown, turn } from '../nest/support/events.js';
 import { describeLockNode } from '../nodes/lock-node.contract.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
-import { acquire, extend, inspect, release, requestFor, worldOf } from '../support/node-harness.js';
+import {
+  acquire,
+  extend,
+  inspect,
+  listen,
+  release,
+  requestFor,
+  worldOf,
+} from '../support/node-harness.js';
 
 function wordsOf(answer: AcquireAnswer): string {
   if (answer.vote !== 'failed') return answer.vote;
@@ -74,6 +82,23 @@ describe('FaultyNode', () => {
     expect(whileHeld).toBeNull();
     expect(afterwards?.isValid).toBe(true);
     await afterwards?.release();
+  });
+
+  it.each<[string, (node: FaultyNode) => void, number[]]>([
+    ['vacate tells', (node) => node.vacate('r'), [1]],
+    ['lose does not tell', (node) => node.lose(), []],
+    ['expireNow does not tell', (node) => node.expireNow('r'), []],
+  ])('frees a key, of which %s those who listen', async (_verb, end, expected) => {
+    const node = new FaultyNode();
+    node.occupy('r');
+    const ear = await listen(node, worldOf(), 'r');
+
+    end(node);
+    await turn();
+
+    expect(await inspect(node, worldOf(), 'r')).toMatchObject({ ownerId: null });
+    expect(ear.heard).toEqual(expected);
+    ear.stop();
   });
 
   it('refuses what it is told to, at once, until it is healed', async () => {
