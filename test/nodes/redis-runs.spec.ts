@@ -1,6 +1,8 @@
 // A batch does together what is alike: to the same effect as one operation after the other.
 import { beforeEach, describe, expect, it } from '@jest/globals';
 
+import type { Redis } from 'ioredis';
+
 import type { BatchedOperation } from '../../lib/nodes/redis-script-arguments.js';
 import { TOKENS_PER_BLOCK } from '../../lib/core/fencing.js';
 import { TAGS, timeOf } from '../../lib/nodes/redis-stamp.js';
@@ -66,11 +68,34 @@ describe.each([
   });
 });
 
+async function userWithout(command: string): Promise<Redis> {
+  const rights = ['~*', '&*', '+@all', `-${command}`];
+  await client.call('ACL', ['SETUSER', 'weak', 'reset', 'on', '>secret', ...rights]);
+  return connect({ username: 'weak', password: 'secret' });
+}
+
+describe('a user without the right to SET', () => {
+  it.each([
+    ['with fencing', true],
+    ['without fencing', false],
+  ])('is granted no lock, as none is stored, %s', async (_, fencing) => {
+    const weak = await userWithout('set');
+    const world = worldOf({ fencing });
+    const acquisitions = ['a', 'b'].map((resource) => {
+      const request = requestFor({ world, resources: [resource] });
+      return { name: 'acquire', request } as const;
+    });
+
+    const answers = await asBatch(acquisitions, weak);
+
+    const refused = expect.stringMatching(/^error/);
+    expect(answers).toEqual([refused, refused]);
+  });
+});
+
 describe('a user without the right to MGET', () => {
   it('gets the same, by one call for each lock', async () => {
-    const rights = ['~*', '&*', '+@all', '-mget'];
-    await client.call('ACL', ['SETUSER', 'slow', 'reset', 'on', '>secret', ...rights]);
-    const slow = connect({ username: 'slow', password: 'secret' });
+    const slow = await userWithout('mget');
     const world = worldOf({ keyPrefix: 'many:' });
     const requests = ['a', 'b', 'c', 'behind'].map((resource) =>
       requestFor({ world, resources: [resource] }),
