@@ -229,6 +229,25 @@ describe('operations that all go well', () => {
   });
 });
 
+describe('releases that are all told to somebody', () => {
+  it('say so', async () => {
+    const world = worldOf({ keyPrefix: 'many:' });
+    await connect().subscribe('many:redlock:wake:a');
+    const requests = ['a', 'b'].map((name) => requestFor({ world, resources: [name] }));
+    await asBatch(requests.map((request) => ({ name: 'acquire', request })));
+
+    const answers = await asBatch(
+      requests.map((request) => ({
+        name: 'release',
+        request: { ...request, wakes: true },
+        isListening: false,
+      })),
+    );
+
+    expect(answers).toEqual(['done 1', 'done 1']);
+  });
+});
+
 describe('deletions that are refused', () => {
   it('are errors of the releases that asked for them', async () => {
     const world = worldOf({ keyPrefix: 'many:' });
