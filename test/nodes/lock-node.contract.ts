@@ -117,9 +117,13 @@ function extending(node: () => LockNode, requestFor: RequestFor, expire: Expire)
     await acquire(node(), request);
     await expire(['a', 'b']);
 
-    const answers = [await extend(node(), request), await extend(node(), request)];
+    const first = await extend(node(), request);
+    const lifetimes = [await remaining('a'), await remaining('b')];
+    const second = await extend(node(), request);
 
-    expect(answers).toEqual([{ vote: 'revoked' }, { vote: 'granted' }]);
+    expect([first, second]).toEqual([{ vote: 'revoked' }, { vote: 'granted' }]);
+    // A key without an end would stay for ever if its owner died now.
+    expect(Math.min(...lifetimes)).toBeGreaterThan(9_000);
     expect(await remaining('a')).toBeGreaterThan(9_000);
     expect(await remaining('b')).toBeGreaterThan(9_000);
   });
