@@ -69,14 +69,17 @@ export function acquiring(node: () => LockNode, requestFor: RequestFor, expire: 
     expect(found.vote === 'found' && found.remaining).toBeLessThanOrEqual(5_000);
   });
 
-  it('takes the rest for an owner who has some of several resources', async () => {
-    const request = requestFor({ resources: ['a'] });
+  it('takes the rest for an owner who has some of several resources, and gives all the ttl', async () => {
+    const request = requestFor({ resources: ['a'], ttl: 1_000 });
     await acquire(node(), request);
 
     const token = request.token + 1;
-    const answer = await acquire(node(), { ...request, resources: ['a', 'b'], token });
+    const all = { ...request, resources: ['a', 'b'], token, ttl: 20_000 };
+    const answer = await acquire(node(), all);
 
     expect(answer.vote).toBe('granted');
+    const found = await inspect(node(), request.world, 'a');
+    expect(found.vote === 'found' && found.remaining).toBeGreaterThan(19_000);
     expect((await acquire(node(), requestFor({ resources: ['b'] }))).vote).toBe('taken');
   });
 
