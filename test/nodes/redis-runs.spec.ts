@@ -230,9 +230,13 @@ describe('operations that all go well', () => {
 });
 
 describe('releases that are all told to somebody', () => {
-  it('say so', async () => {
-    const world = worldOf({ keyPrefix: 'many:' });
-    await connect().subscribe('many:redlock:wake:a');
+  it.each([
+    ['', 'plain:'],
+    [', behind a key prefix of any characters', 'größe:'],
+  ])('say so%s', async (_, keyPrefix) => {
+    const world = worldOf({ keyPrefix });
+    const channels = ['', 'a', 'b'].map((name) => `${keyPrefix}redlock:wake:${name}`);
+    await connect().subscribe(...channels);
     const requests = ['a', 'b'].map((name) => requestFor({ world, resources: [name] }));
     await asBatch(requests.map((request) => ({ name: 'acquire', request })));
 
