@@ -84,13 +84,13 @@ export class BareNode implements LimitNode {
     return Object.values(limitScripts);
   }
 
-  // nextTick runs after the promise callbacks of this tick, when all of them have written.
+  // An immediate runs when this turn of the event loop is over, and all its callbacks have written.
   protected write(bytes: string, onWord: OnWord): void {
     if (this.#isDown) {
       process.nextTick(onWord, null);
       return;
     }
-    if (this.#unsent === '') process.nextTick(() => this.#flush());
+    if (this.#unsent === '') setImmediate(() => this.#flush());
     this.#unsent += bytes;
     this.#unanswered.push(onWord);
   }
