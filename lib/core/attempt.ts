@@ -78,7 +78,7 @@ export class Attempt {
 
   /**
    * Asks all nodes at once. With a `tieBreaker`, asks that node alone, and the others only if it
-   * is not taken. The attempt ends at the latest when `timeout` ms are over.
+   * is not taken. `timeout`: how long the nodes have, in ms.
    */
   start(timeout: Milliseconds, tieBreaker: number | null = null): void {
     this.#timer = new RoundTimer(this.#ensemble.environment, timeout, () => this.#onTimeout());

@@ -45,6 +45,7 @@ const candidates = [
 ];
 
 const inFlight = { scenario: 'S2', part: 'N = 3, 512 in flight' };
+const apart = { scenario: 'S11', part: '512 callers' };
 const underWatchdog = { scenario: 'S7', part: '10000 locks' };
 const rate = { ...inFlight, column: 'pairs per second, /s' };
 const alone = { scenario: 'Q', part: '1 in flight' };
@@ -54,6 +55,7 @@ const perSecond = { scenario: 'S4', column: 'acquisitions per second, /s' };
 /** How each row of the README's table begins, and where its figures are from. */
 const origins: Record<string, Column> = {
   '512 in flight, pairs': rate,
+  'the same, each caller by itself': { ...apart, column: 'pairs per second, /s' },
   'commands on the wire per pair': { ...inFlight, column: 'commands on the wire per pair' },
   'one at a time, acquisition, p50': {
     scenario: 'S1',
@@ -121,7 +123,7 @@ describe('the kept results', () => {
     const [sources = ''] = read('bench/results/results.md').split('## Goals');
     const [, ...scenarios] = rowsIn(sources).filter(([id]) => id !== '---');
 
-    expect(scenarios.length).toBe(11);
+    expect(scenarios.length).toBe(12);
     for (const cells of scenarios) {
       expect(cells.at(-1)).toMatch(
         /Node v[\d.]+, redis [\d.]+; ioredis \d.*, redlock \d.*, redis-semaphore \d.*, redlock-universal \d/,
@@ -140,6 +142,12 @@ const tables: Record<string, readonly Column[]> = {
     rate,
     { ...inFlight, column: 'our CPU per pair, µs' },
     { ...inFlight, column: 'redis CPU per pair, all nodes, µs' },
+  ],
+  '512 callers, each by itself': [
+    { ...apart, column: 'pairs per second, /s' },
+    { ...apart, column: 'our CPU per pair, µs' },
+    { ...apart, column: 'redis CPU per pair, all nodes, µs' },
+    { ...apart, column: 'commands on the wire per pair' },
   ],
   'one hot key, 4 processes': [
     perSecond,
