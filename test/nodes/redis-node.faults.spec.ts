@@ -1,5 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 
+import type { LookupFunction } from 'node:net';
+
 import { eventually } from '../support/eventually.js';
 import { acquire, inspect, release, requestFor } from '../support/node-harness.js';
 import {
@@ -148,6 +150,19 @@ describe('a connection that breaks', () => {
     expect({ findings, state }).toEqual({ findings: [], state: 'down' });
     expect(log.events.map(({ status }) => status.state)).toEqual(['down', 'up']);
     expect(log.messages[0]).toMatch(/ECONNREFUSED/);
+  });
+
+  it('that no address of a host takes is told by why, which Node.js leaves to a code', async () => {
+    const server = await startServer();
+    await server.stop();
+    const addresses = ['127.0.0.1', '127.0.0.2'].map((address) => ({ address, family: 4 }));
+    // With ioredis 5 only one is asked for.
+    const lookup: LookupFunction = (_, { all }, onFound) =>
+      all === true ? onFound(null, addresses) : onFound(null, '127.0.0.1', 4);
+
+    const { log } = startNodes([{ host: 'example.test', port: server.port, tls: { lookup } }]);
+
+    expect((await log.untilState('down')).message).toContain('ECONNREFUSED');
   });
 
   it('is told by what ended it, not by a word at its greeting that did no harm', async () => {
