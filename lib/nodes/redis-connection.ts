@@ -50,10 +50,8 @@ export class RedisConnection {
   // In the order of writing. In an array, each answer, mostly to the first, would move all others.
   readonly #unanswered = new TransientMap<Unanswered, null>();
   #backlogArguments = 0;
-  #lastError: FailedAnswer | null = null;
   /** What the server said first, if that was an error, until it has answered anything. */
   #rebuff: FailedAnswer | null = null;
-  #isReady = false;
   #hasEnded = false;
 
   /**
@@ -70,7 +68,6 @@ export class RedisConnection {
       client.stream.once('data', (words: Buffer) => this.#onFirstWords(words.toString())),
     );
     client.once('ready', () => {
-      this.#isReady = true;
       if (!this.#hasEnded) listener.ready(this);
     });
     client.once('end', () => this.#onEnd(lostOutcome('connection closed')));
@@ -147,7 +144,7 @@ export class RedisConnection {
   }
 
   #onEnd(reason: FailedAnswer): void {
-    this.end(this.#rebuff ?? this.#lastError ?? reason);
+    this.end(this.#rebuff ?? reason);
   }
 
   // A server that turns everybody away, as for want of room, says why and hangs up. ioredis takes
@@ -158,12 +155,12 @@ export class RedisConnection {
   }
 
   #onError(error: Error): void {
-    this.#lastError = failureOf(error);
+    const failure = failureOf(error);
     // An error reply here is one to the greeting: password, user or database were refused. After
     // some of these ioredis would go on, on database 0.
     // Later it may be a surplus reply, and then each answer may have gone to the wrong command.
-    if (isReply(error)) this.end(this.#lastError);
-    else if (this.#isReady) this.#onEnd(this.#lastError);
+    if (isReply(error)) this.end(failure);
+    else this.#onEnd(failure);
   }
 }
 
