@@ -1,6 +1,4 @@
-// The connection of a subscriber: when it is made, given up, and made anew.
-import { setImmediate as nextTurn } from 'node:timers/promises';
-
+// The connection of a subscriber: when it is made, kept, and made anew.
 import { describe, expect, it, jest } from '@jest/globals';
 import type { Redis } from 'ioredis';
 
@@ -9,17 +7,8 @@ import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { client, server } from '../support/redis-of-spec.js';
 import { startRedisServer } from '../support/redis-servers.js';
-import { startPretender, startProxy } from '../support/servers-of-test.js';
-import {
-  CHANNEL,
-  COMMON,
-  cutOff,
-  Ear,
-  ended,
-  STALL,
-  subscriberTo,
-  watch,
-} from './subscriber-scene.js';
+import { startPretender } from '../support/servers-of-test.js';
+import { CHANNEL, cutOff, Ear, ended, STALL, subscriberTo, watch } from './subscriber-scene.js';
 
 describe('a subscriber', () => {
   it('waits for a server that is not there, without a sound', async () => {
@@ -118,99 +107,6 @@ describe('a subscriber', () => {
     expect(environment.pendingTimers).toBe(0);
   });
 
-  it('gives up a connection whose greeting is never answered, and makes another', async () => {
-    const { address, sockets } = await startPretender(() => null);
-    const { connections, environment, watched } = watch(`redis://127.0.0.1:${address.port}`);
-    watched.subscribe(CHANNEL, new Ear());
-    await eventually(() => sockets.size === 1);
-
-    await environment.advance(STALL - 1);
-    const before = connections.length;
-    await environment.advance(100);
-
-    expect([before, connections.length]).toEqual([1, 2]);
-  });
-
-  it('gives up a connection that died without a word when it answers no subscription', async () => {
-    const proxy = await startProxy(server);
-    const { connections, environment, watched } = watch(proxy.url);
-    const ear = new Ear();
-    const later = new Ear();
-    watched.subscribe(CHANNEL, ear);
-    await ear.told(1);
-    proxy.holdRequests();
-    watched.subscribe('redlock:wake:later', later);
-
-    await environment.advance(STALL);
-    proxy.pass();
-    await environment.advance(100);
-    await later.told(1);
-
-    expect(ear.live.slice(0, 2)).toEqual([true, false]);
-    expect(later.live).toEqual([true]);
-    expect(connections).toHaveLength(2);
-    await eventually(() => environment.pendingTimers === 0);
-  });
-
-  it('gives up a connection, too, that died when it had answered one of two subscriptions', async () => {
-    const { address } = await startPretender((words) => {
-      if (!words.includes('subscribe')) return '+OK\r\n';
-      const answered = words.split('\r\n').filter((word) => word.startsWith(COMMON));
-      if (answered.includes(`${COMMON}last`)) return null;
-      return answered
-        .map((name) => `*3\r\n$9\r\nsubscribe\r\n$${name.length}\r\n${name}\r\n:1\r\n`)
-        .join('');
-    });
-    const { connections, environment, watched } = watch(`redis://127.0.0.1:${address.port}`);
-    const [first, second] = [new Ear(), new Ear()];
-    watched.subscribe(`${COMMON}first`, first);
-    await first.told(1);
-    watched.subscribe(`${COMMON}second`, second);
-    await nextTurn();
-    watched.subscribe(`${COMMON}last`, new Ear());
-    await second.told(1);
-
-    // It has answered in the first of the two times that it is given.
-    await environment.advance(STALL + 100);
-    const before = connections.length;
-    await environment.advance(STALL);
-
-    expect(before).toBe(1);
-    expect(second.live.slice(0, 2)).toEqual([true, false]);
-    expect(connections).toHaveLength(2);
-  });
-
-  it('gives up the next connection, too, whatever the one before still owed', async () => {
-    let isHung = false;
-    const { address } = await startPretender((words) =>
-      isHung || words.includes('subscribe') ? null : '+OK\r\n',
-    );
-    const { connections, environment, watched } = watch(`redis://127.0.0.1:${address.port}`);
-    watched.subscribe(CHANNEL, new Ear());
-    await new Promise((resolve) => connections[0]?.once('ready', resolve));
-    const end = ended(connections);
-
-    isHung = true;
-    watched.renew();
-    await end;
-    const before = connections.length;
-    await environment.advance(STALL + 100);
-
-    expect([before, connections.length]).toEqual([2, 3]);
-  });
-
-  it('leaves no timer when it is closed while an answer is owed', async () => {
-    const { address, sockets } = await startPretender(() => null);
-    const { environment, watched } = watch(`redis://127.0.0.1:${address.port}`);
-    watched.subscribe(CHANNEL, new Ear());
-    await eventually(() => sockets.size === 1);
-    const before = environment.pendingTimers;
-
-    watched.close();
-
-    expect([before, environment.pendingTimers]).toEqual([1, 0]);
-  });
-
   it('keeps its connection where it has no right to subscribe: another would not help', async () => {
     await client.acl('SETUSER', 'deaf', 'on', '>secret', '~*', '+@all', '-subscribe');
     const { connections, environment, watched } = watch(server.url.replace('//', '//deaf:secret@'));
@@ -222,6 +118,20 @@ describe('a subscriber', () => {
     await environment.advance(2 * STALL);
 
     expect(connections).toHaveLength(1);
+  });
+
+  it('keeps its connection where its server knows no subscriptions, as a proxy', async () => {
+    const { address } = await startPretender((words) =>
+      words.includes('subscribe') ? '-ERR unsupported command\r\n' : '+OK\r\n',
+    );
+    const { connections, environment, watched } = watch(`redis://127.0.0.1:${address.port}`);
+    const ear = new Ear();
+    watched.subscribe(CHANNEL, ear);
+    await eventually(() => environment.pendingTimers === 0);
+
+    await environment.advance(2 * STALL);
+
+    expect([connections.length, ear.live]).toEqual([1, []]);
   });
 
   it('bears that the server refuses its password, without a sound', async () => {
