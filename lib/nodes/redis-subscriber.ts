@@ -188,7 +188,7 @@ export class RedisSubscriber {
     for (const some of portionsOf(wanted)) {
       const onLive = (): void => {
         this.#settle(client);
-        for (const [name, channel] of some) this.#onLive(client, name, channel);
+        for (const [, channel] of some) this.#onLive(client, channel);
       };
       this.#owe();
       client
@@ -200,8 +200,9 @@ export class RedisSubscriber {
     }
   }
 
-  #onLive(client: Redis, name: string, channel: Channel): void {
-    if (client !== this.#client || this.#channels.get(name) !== channel) return;
+  // Where nobody wants the channel any more, nobody is told.
+  #onLive(client: Redis, channel: Channel): void {
+    if (client !== this.#client) return;
     channel.isLive = true;
     for (const listener of [...channel.listeners]) listener.onLive(true);
   }
