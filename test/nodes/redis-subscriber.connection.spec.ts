@@ -1,4 +1,6 @@
 // The connection of a subscriber: when it is made, kept, and made anew.
+import { setImmediate as nextTurn } from 'node:timers/promises';
+
 import { describe, expect, it, jest } from '@jest/globals';
 import type { Redis } from 'ioredis';
 
@@ -105,6 +107,25 @@ describe('a subscriber', () => {
     expect(ear.live).toEqual([true, false, true]);
     expect(connections).toHaveLength(2);
     expect(environment.pendingTimers).toBe(0);
+  });
+
+  it('hears what is wanted while it is not connected, and what is wanted later', async () => {
+    const { connections, environment, watched } = watch(server.url);
+    const ears = [new Ear(), new Ear(), new Ear()] as const;
+    watched.subscribe('first', ears[0]);
+    await ears[0].told(1);
+    const end = ended(connections);
+    await cutOff();
+    await end;
+
+    watched.subscribe('second', ears[1]);
+    await nextTurn();
+    await environment.advance(100);
+    await ears[1].told(1);
+    watched.subscribe('third', ears[2]);
+    await ears[2].told(1);
+
+    expect(ears.map(({ live }) => live)).toEqual([[true, false, true], [true], [true]]);
   });
 
   it('keeps its connection where it has no right to subscribe: another would not help', async () => {
