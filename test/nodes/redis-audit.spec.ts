@@ -102,6 +102,15 @@ describe('another server by the name of the last one', () => {
     ]);
   });
 
+  it('that was up beside it is told, too, where that one has answered nothing since', () => {
+    const last = new LastServer();
+    last.next(server('first', 60), 100_000);
+
+    const findings = last.next(server('second', 11), 109_000);
+
+    expect(findings).toHaveLength(1);
+  });
+
   it.each([
     { next: server('second', 10), why: 'it may have been started when the first fell silent' },
     { next: server('first', 169), why: 'it is the same' },
