@@ -1,20 +1,23 @@
 import 'reflect-metadata';
 
 import { describe, expect, it } from '@jest/globals';
-import { Injectable, Scope } from '@nestjs/common';
+import { Controller, Get, Injectable, Scope } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { Test } from '@nestjs/testing';
 import {
   currentLock,
+  fromContext,
   Locked,
   LockReentryError,
   RedlockModule,
   RedlockService,
+  type LockedBody,
 } from 'nestjs-locked';
 
 import { afterTest } from '../support/after-test.js';
-import { startModule, startPlain, threeNodes } from './support/applications.js';
+import { startModule, startPlain, startService, threeNodes } from './support/applications.js';
 import { rejection } from './support/events.js';
+import { get } from './support/requests.js';
 
 describe('a @Locked method of every kind of instance', () => {
   @Injectable({ scope: Scope.TRANSIENT })
@@ -253,5 +256,41 @@ describe('a @Locked method of every kind of instance', () => {
 
     expect(String(await rejection(module.get(Service).run()))).toBe('Error: replaced');
     expect(asked).toEqual([['a']]);
+  });
+
+  it('serves endpoints by a mock that runs the body with a lock', async () => {
+    @Controller()
+    class Orders {
+      @Get('context')
+      @Locked(fromContext(() => 'a'))
+      async context(): Promise<string> {
+        return typeof currentLock();
+      }
+
+      @Get('arguments')
+      @Locked(() => 'a')
+      async arguments(): Promise<string> {
+        return typeof currentLock();
+      }
+    }
+    const lock = await (await startService()).acquire('a');
+    afterTest(() => lock.release());
+    const imports = [RedlockModule.forRoot()];
+    const module = await Test.createTestingModule({ imports, controllers: [Orders] })
+      .overrideProvider(RedlockService)
+      .useValue({
+        using: async (_a: unknown, _b: unknown, body: LockedBody<unknown>) => body(lock),
+      })
+      .compile();
+    const application = module.createNestApplication({ logger: false });
+    await application.listen(0, '127.0.0.1');
+    afterTest(() => application.close());
+
+    const url = await application.getUrl();
+    const answers = [await get(url, '/context'), await get(url, '/arguments')];
+
+    expect(answers.map(({ status, body }) => `${status} ${body}`)).toEqual(
+      Array(2).fill('200 undefined'),
+    );
   });
 });
