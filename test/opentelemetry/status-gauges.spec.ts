@@ -34,7 +34,8 @@ describe('gauges', () => {
     if (healthy === undefined || fresh === undefined || unfit === undefined) throw new Error();
     const statusOf = fresh.status.bind(fresh);
     fresh.status = () => ({ ...statusOf(), quarantineRemaining: 500 });
-    unfit.status = () => ({ ...statusOf(), name: 'c', state: 'refused', findings: ['a replica'] });
+    const refused = { name: 'c', state: 'refused', findings: ['a replica'] } as const;
+    unfit.status = () => ({ ...statusOf(), ...refused, quarantineRemaining: 500 });
     const { points } = await startTelemetry({}, [healthy, fresh, unfit]);
 
     const states = values(await points('nestjs_locked.node.status'));
