@@ -2,6 +2,8 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 
 import type { OwnerRequest } from '../../lib/core/lock-node.js';
+import type { BatchedOperation } from '../../lib/nodes/redis-script-arguments.js';
+import { asBatch } from './batch-calls.js';
 import { afterTest } from '../support/after-test.js';
 import { requestFor } from '../support/node-harness.js';
 import { client, connect } from '../support/redis-of-spec.js';
@@ -24,6 +26,11 @@ async function bear(age: number, origin?: string): Promise<string> {
 
 describe('quarantine (birth certificate)', () => {
   const request = (): OwnerRequest => requestFor({ world: quarantined });
+  const batchOfTwo = (): BatchedOperation[] =>
+    ['a', 'b'].map((name) => ({
+      name: 'acquire',
+      request: requestFor({ world: quarantined, resources: [name] }),
+    }));
 
   it('begins with the certificate step of a new node, before anybody asks for a lock', async () => {
     const certified = await certify();
@@ -93,6 +100,13 @@ describe('quarantine (birth certificate)', () => {
     expect(await client.get(CERTIFICATE)).toMatch(`${await replidOf(client)}:`);
   });
 
+  it('begins with a batch too, which writes the certificate', async () => {
+    const answers = await asBatch(batchOfTwo());
+
+    expect(answers).toEqual(['quarantined', 'quarantined']);
+    expect(await client.get(CERTIFICATE)).toMatch(`${await replidOf(client)}:`);
+  });
+
   it('does not begin with another history on a node declared persistent', async () => {
     const certificate = await bear(M, 'a'.repeat(40));
 
@@ -132,16 +146,21 @@ describe('quarantine (birth certificate)', () => {
     await client.replicaof('127.0.0.1', 1);
     afterTest(() => client.replicaof('NO', 'ONE'));
 
-    const answers = await Promise.allSettled([acquire(request()), extend(request())]);
+    const answers = await Promise.allSettled([
+      acquire(request()),
+      extend(request()),
+      asBatch(batchOfTwo()),
+    ]);
     const certified = await certify();
 
-    expect(answers.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+    const refusal = expect.stringContaining('READONLY It is a replica.');
     expect(answers.map((answer) => 'reason' in answer && String(answer.reason))).toEqual([
-      expect.stringContaining('READONLY It is a replica.'),
-      expect.stringContaining('READONLY It is a replica.'),
+      refusal,
+      refusal,
+      refusal,
     ]);
     expect(certified?.quarantineRemaining).toBe(M);
-    expect(await client.exists(CERTIFICATE, 'r')).toBe(0);
+    expect(await client.exists(CERTIFICATE, 'r', 'a', 'b')).toBe(0);
   });
 
   it('goes by the certificate alone where INFO is denied inside scripts', async () => {
