@@ -100,6 +100,18 @@ describe('quarantine (birth certificate)', () => {
     expect(await client.get(CERTIFICATE)).toMatch(`${await replidOf(client)}:`);
   });
 
+  it('begins again at a replica that is promoted, which still knows the history of its data', async () => {
+    const origin = await replidOf(client);
+    await bear(M, origin);
+    await client.replicaof('127.0.0.1', 1);
+    await client.replicaof('NO', 'ONE');
+
+    const answer = await acquire(request());
+
+    expect(await client.info('replication')).toContain(`master_replid2:${origin}`);
+    expect(answer.vote).toBe('quarantined');
+  });
+
   it('begins with a batch too, which writes the certificate', async () => {
     const answers = await asBatch(batchOfTwo());
 
