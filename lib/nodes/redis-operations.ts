@@ -97,7 +97,7 @@ end
 
 local function tell(channel, subscribed, wakes)
   if subscribed == 0 then return 0 end
-  local others = math.max(0, subscribed + 1 - tonumber(wakes))
+  local others = subscribed + 1 - tonumber(wakes)
   redis.pcall('PUBLISH', channel, others)
   return others
 end
