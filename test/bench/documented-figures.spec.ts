@@ -206,6 +206,8 @@ describe('the figures of docs/SPEED.md', () => {
         sentences,
       );
     const perTurn = { scenario: 'S4', column: 'commands on the wire per acquisition' };
+    const few = /takes ([\d.]+) µs of our CPU where plain ioredis takes ([\d.]+)/.exec(sentences);
+    const cpuOfFew = { scenario: 'S11', part: '64 callers', column: 'our CPU per pair, µs' };
     const late = /took ([\d.]+) times as long as without it, and its p99 ([\d.]+) times/.exec(
       sentences,
     );
@@ -221,6 +223,9 @@ describe('the figures of docs/SPEED.md', () => {
     expect(hot?.[1]).toBe(kept('bare socket', perSecond));
     expect(commands?.slice(1)).toEqual(
       ['nestjs-locked', 'redlock-universal', 'redis-semaphore'].map((who) => kept(who, perTurn)),
+    );
+    expect(few?.slice(1)).toEqual(
+      ['nestjs-locked', 'plain ioredis'].map((who) => kept(who, cpuOfFew)),
     );
     expect(late?.slice(1)).toEqual([
       lateness('acquire p50 over the healthy one'),
