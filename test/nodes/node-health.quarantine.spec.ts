@@ -1,0 +1,131 @@
+// How a node's quarantine is told, and its end.
+import { beforeEach, describe, expect, it } from '@jest/globals';
+
+import { NodeHealth } from '../../lib/nodes/node-health.js';
+import { lostOutcome } from '../../lib/nodes/redis-outcomes.js';
+import { NodeLog } from '../support/node-harness.js';
+import { SimulatedEnvironment } from '../support/simulated-environment.js';
+
+let environment: SimulatedEnvironment;
+let log: NodeLog;
+let health: NodeHealth;
+
+beforeEach(() => {
+  environment = new SimulatedEnvironment();
+  log = new NodeLog();
+  health = new NodeHealth('a', environment, log.observer);
+  health.up([]);
+});
+
+describe('a quarantine', () => {
+  it('keeps no process from its end, and is not waited for when the node is closed', () => {
+    health.quarantined(30_000);
+    const waitedFor = [environment.pendingTimers, environment.processHoldingTimers];
+
+    health.close();
+
+    expect(waitedFor).toEqual([1, 0]);
+    expect(environment.pendingTimers).toBe(0);
+  });
+});
+
+describe('the end of a quarantine', () => {
+  const BEGIN = expect.stringMatching(/^Its votes do not count for 30000 ms/);
+  const END = 'Its votes count.';
+
+  /** Loses the node for so long, and finds its votes not to count for `quarantine` ms then. */
+  async function comeBackAfter(absence: number, quarantine: number): Promise<void> {
+    health.unavailable(lostOutcome('closed'));
+    await environment.advance(absence);
+    health.up([]);
+    health.quarantined(quarantine);
+    await environment.settle();
+  }
+
+  it('is told when it comes, and once', async () => {
+    health.quarantined(30_000);
+    await environment.advance(30_000);
+    health.quarantined(0);
+    await environment.settle();
+
+    expect(log.messages.slice(1)).toEqual([BEGIN, END]);
+  });
+
+  it('is told of a node that was silent then when it answers again', async () => {
+    health.quarantined(30_000);
+    health.suspended(120, 1);
+    await environment.advance(30_000);
+    const before = log.messages.at(-1);
+    health.resumed();
+    await environment.settle();
+
+    expect(before).toMatch(/^Suspended/);
+    expect(log.messages.slice(-2)).toEqual(['Connected.', END]);
+  });
+
+  it('is told of a node that was away then when its votes count', async () => {
+    health.quarantined(30_000);
+    await comeBackAfter(30_000, 0);
+
+    expect(log.messages.slice(-2)).toEqual(['Connected.', END]);
+  });
+
+  it('is not told of a node that comes back to be in quarantine again', async () => {
+    health.quarantined(30_000);
+    await comeBackAfter(30_000, 30_000);
+    const before = [...log.messages];
+    await environment.advance(30_000);
+
+    expect(before.slice(-2)).toEqual(['Connected.', BEGIN]);
+    expect(log.messages.slice(-2)).toEqual([BEGIN, END]);
+  });
+
+  it('is not told of a node that comes back before it', async () => {
+    health.quarantined(30_000);
+    await comeBackAfter(1, 29_999);
+    const before = [...log.messages];
+    await environment.advance(29_999);
+
+    expect(before.slice(-2)).toEqual(['closed', 'Connected.']);
+    expect(log.messages.slice(-2)).toEqual(['Connected.', END]);
+  });
+
+  it('is not told of a node that was silent and answers again before it', async () => {
+    health.quarantined(30_000);
+    health.suspended(120, 1);
+    await environment.advance(29_999);
+    health.resumed();
+    await environment.settle();
+    const before = log.messages.at(-1);
+    await environment.advance(1);
+
+    expect([before, log.messages.at(-1)]).toEqual(['Connected.', END]);
+  });
+
+  it('has come where the next server by the same name counts, as when a name is put right', async () => {
+    health.quarantined(30_000);
+    await comeBackAfter(1, 0);
+    const { quarantineRemaining } = health.status();
+    await environment.advance(30_000);
+
+    expect(quarantineRemaining).toBe(0);
+    expect(log.messages.slice(1)).toEqual([BEGIN, 'closed', 'Connected.', END]);
+  });
+
+  it('is not told of a node that never was in quarantine', async () => {
+    health.quarantined(0);
+    health.suspended(120, 1);
+    health.resumed();
+    await environment.settle();
+
+    expect(log.messages).not.toContain(END);
+  });
+});
+
+describe('a quarantine beyond all measure', () => {
+  it('has an end that a timer and a date can tell', () => {
+    health.quarantined(Number.MAX_SAFE_INTEGER);
+
+    expect(health.status().quarantineRemaining).toBeLessThan(2 ** 31);
+  });
+});
