@@ -18,6 +18,14 @@ beforeEach(() => {
 });
 
 describe('a quarantine', () => {
+  it('has a remainder in whole milliseconds, of which the last is not over', async () => {
+    health.quarantined(30_000);
+
+    await environment.advance(29_999.5);
+
+    expect(health.status().quarantineRemaining).toBe(1);
+  });
+
   it('keeps no process from its end, and is not waited for when the node is closed', () => {
     health.quarantined(30_000);
     const waitedFor = [environment.pendingTimers, environment.processHoldingTimers];
@@ -48,6 +56,23 @@ describe('the end of a quarantine', () => {
     health.quarantined(0);
     await environment.settle();
 
+    const told = log.events.map(({ message, isTrouble }) => [message, isTrouble]);
+    expect(told.slice(1)).toEqual([
+      [BEGIN, true],
+      [END, false],
+    ]);
+  });
+
+  it('is told when the last one is over, where the node was emptied again meanwhile', async () => {
+    health.quarantined(30_000);
+    await environment.advance(10_000);
+    health.quarantined(30_000);
+    await environment.advance(29_999);
+    const before = [...log.messages];
+
+    await environment.advance(1);
+
+    expect(before.slice(1)).toEqual([BEGIN]);
     expect(log.messages.slice(1)).toEqual([BEGIN, END]);
   });
 

@@ -153,6 +153,16 @@ describe('a node with findings', () => {
     expect(health.status()).toMatchObject({ state: 'down', findings: [] });
   });
 
+  it('is told of again when it is refused for another reason, and for that once', async () => {
+    const reasons = ['NOAUTH', 'It is a slave.', 'It is a slave.'];
+
+    for (const reason of reasons) health.unavailable(unsentOutcome(reason, true));
+    await environment.settle();
+
+    expect(log.messages.slice(1)).toEqual(['NOAUTH', 'It is a slave.']);
+    expect(health.status().findings).toEqual(['It is a slave.']);
+  });
+
   it('keeps none for each time that a server words a refusal anew', () => {
     for (let count = 0; count < 1_000; count += 1) health.refused('releases', `${count}`);
 
