@@ -35,6 +35,8 @@ const addressesWithPassword = [
 describe('what a node may be named by', () => {
   it.each([
     ['redis://localhost', 'redis://localhost:6379/0'],
+    ['redis:///2', 'redis://localhost:6379/2'],
+    ['REDISS://example.test', 'rediss://example.test:6379/0'],
     ['redis://Example.test:7000/3', 'redis://example.test:7000/3'],
     ['rediss://user:secret@example.test', 'rediss://example.test:6379/0'],
     ['redis://:p%40ss@[::1]:7000?family=6', 'redis://[::1]:7000/0'],
@@ -153,6 +155,7 @@ describe('what a node may be named by', () => {
 
   it('names the scheme that it does not know', () => {
     expect(() => create(['http://example.test'])).toThrow(/nodes\[0\].*"http:\/\/"/);
+    expect(() => create(['example.test:6379'])).toThrow(/nodes\[0\].*got no scheme$/);
   });
 
   it('is one node in memory when nothing is named', () => {
