@@ -143,6 +143,12 @@ describe('what a node may be named by', () => {
     expect(refused).toThrow(/nodes\[0\]\.connectTimeout .* got/);
   });
 
+  it('needs no prefix of its own where the locks have one', () => {
+    const { nodes } = create([{ host: 'example.test' }], { keyPrefix: 'app:' });
+
+    expect(nodes).toHaveLength(1);
+  });
+
   it('shows a number that is an empty text as one', () => {
     const refused = (): unknown => create([{ host: 'example.test', db: '' }]);
 
