@@ -3,6 +3,8 @@
 import { describe, expect, it } from '@jest/globals';
 
 import { LockTakenError } from '../../lib/core/errors.js';
+import { resolveOptions } from '../../lib/core/options.js';
+import { WakeUps } from '../../lib/core/wake-ups.js';
 import { reasonOf, setScene } from './scene.js';
 import type { TestNode } from '../support/test-node.js';
 import type { Scene } from './scene.js';
@@ -222,5 +224,68 @@ describe('a lock that is tried for without waiting', () => {
     await scene.until(own.release());
 
     expect((await scene.until(other.tryAcquire('r', ttl), 1))?.isValid).toBe(true);
+  });
+});
+
+describe('the subscriptions to one resource', () => {
+  async function listening(scene: Scene) {
+    const { environment, nodes, observer } = scene;
+    const ensemble = { nodes, quorum: 2, options: resolveOptions({}, 3), environment, observer };
+    const told: string[] = [];
+    new WakeUps(ensemble, 'r', {
+      onLive: () => told.push('live'),
+      onWake: () => told.push('woken'),
+    });
+    await environment.settle();
+    return told;
+  }
+
+  it('are live from when a quorum of nodes can be heard, and say so once', async () => {
+    const scene = setScene();
+    for (const node of scene.nodes) node.isDeaf = true;
+    const told = await listening(scene);
+    const counts: number[] = [];
+
+    for (const node of scene.nodes) {
+      node.isDeaf = false;
+      node.restart();
+      await scene.environment.settle();
+      counts.push(told.length);
+    }
+
+    expect([told, counts]).toEqual([['live'], [0, 1, 1]]);
+  });
+
+  it('wait for nothing that was lost with the connection to a node', async () => {
+    const scene = setScene();
+    const told = await listening(scene);
+    scene.node(0).forgeWakeUp('r');
+    scene.node(1).forgeWakeUp('r');
+    await scene.environment.settle();
+
+    // Node 2 would have told of the same release.
+    scene.node(2).restart();
+    await scene.environment.settle();
+    scene.node(2).forgeWakeUp('r');
+    scene.node(0).forgeWakeUp('r');
+    await scene.environment.settle();
+
+    expect(told).toEqual(['live', 'woken', 'woken']);
+  });
+
+  it('wait for no more than one release of a node that was deaf to many', async () => {
+    const scene = setScene();
+    const told = await listening(scene);
+    const tell = async (...nodes: readonly number[]): Promise<void> => {
+      for (const node of nodes) scene.node(node).forgeWakeUp('r');
+      await scene.environment.settle();
+    };
+    for (let count = 0; count < 3; count += 1) await tell(0, 1);
+
+    await tell(2);
+    const before = told.length;
+    await tell(2, 0);
+
+    expect([before, told.length]).toEqual([4, 5]);
   });
 });
