@@ -4,6 +4,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, expect, it } from '@jest/globals';
 import {
   getRedlockToken,
+  MemoryNode,
   RedlockModule,
   RedlockService,
   type AcquireMessage,
@@ -28,6 +29,15 @@ function listen<T = unknown>(name: string): T[] {
   subscribe(`nestjs-locked:${name}`, listener);
   afterTest(async () => unsubscribe(`nestjs-locked:${name}`, listener));
   return messages;
+}
+
+/** An application whose requests are told apart, and which of them each warning was logged in. */
+async function startInRequests() {
+  const requests = new AsyncLocalStorage<string>();
+  const seen: unknown[] = [];
+  const see = (): void => void seen.push(requests.getStore());
+  await startPlain({}, Object.assign(new Log(), { warn: see }));
+  return { requests, seen, see };
 }
 
 describe('the diagnostics channels', () => {
@@ -119,9 +129,7 @@ describe('the diagnostics channels', () => {
     const log = new Log();
     await startPlain({}, log);
     const observer = createObserver('default', systemEnvironment);
-    const [node] = faultyNodes();
-    const status = node?.status();
-    if (status === undefined) throw new Error('no node');
+    const status = new MemoryNode().status();
 
     observer.nodeChanged(status, 'it is down', true);
     observer.nodeChanged(status, 'it is up', false);
@@ -137,18 +145,11 @@ describe('the diagnostics channels', () => {
   });
 
   it('tell of a node, and the log too, outside of the request that met with it', async () => {
-    const requests = new AsyncLocalStorage<string>();
-    const seen: unknown[] = [];
-    const log = new Log();
-    log.warn = () => void seen.push(requests.getStore());
-    const listener = (): void => void seen.push(requests.getStore());
-    subscribe('nestjs-locked:node', listener);
-    afterTest(async () => unsubscribe('nestjs-locked:node', listener));
-    await startPlain({}, log);
+    const { requests, seen, see } = await startInRequests();
+    subscribe('nestjs-locked:node', see);
+    afterTest(async () => unsubscribe('nestjs-locked:node', see));
     const observer = createObserver('default', systemEnvironment);
-    const [node] = faultyNodes();
-    const status = node?.status();
-    if (status === undefined) throw new Error('no node');
+    const status = new MemoryNode().status();
 
     requests.run('/orders/42', () => observer.nodeChanged(status, 'it refuses locks', true));
 
@@ -217,6 +218,7 @@ describe('the log', () => {
     };
 
     lose('expired', 1_000);
+    const holding = environment.processHoldingTimers;
     await environment.advance(999);
     lose('revoked', 2);
     await environment.advance(1);
@@ -232,6 +234,22 @@ describe('the log', () => {
         .map((what) => ['warn', `Lost ${what}. ${where}`, 'Redlock']),
     );
     expect(environment.pendingTimers).toBe(0);
+    expect(holding).toBe(0);
+  });
+
+  it('counts lost locks outside of the request in which the first of them was lost', async () => {
+    const { requests, seen } = await startInRequests();
+    const environment = new SimulatedEnvironment();
+    const observer = createObserver('default', environment);
+    const lock = { resources: ['a'], ownerId: 'o' } as unknown as Lock;
+
+    await requests.run('/orders/42', () => {
+      observer.lost(lock, 'expired', 1);
+      observer.lost(lock, 'expired', 1);
+      return environment.advance(1_000);
+    });
+
+    expect(seen).toEqual(['/orders/42', undefined]);
   });
 
   it('tells once a minute that calls find no quorum, with what each node says, and no resource', async () => {
@@ -250,16 +268,19 @@ describe('the log', () => {
     await call();
     await environment.advance(1);
     await call();
+    await call();
+    await environment.advance(60_000);
+    await call();
     await environment.advance(60_000);
     await call();
 
     const lines = log.lines.filter(([, , context]) => context === 'Redlock');
-    expect(lines.map(([level]) => level)).toEqual(['warn', 'warn', 'warn']);
-    const [told, again, last] = lines.map(([, text]) => text);
-    expect(told).toMatch(/^\[billing\] .*no quorum.*b failed .*ERRORS\.md#no-quorum/);
-    expect(told).not.toMatch(/user:ann/);
-    expect(again).toMatch(/2 more found none in the minute after/);
-    expect(last).not.toMatch(/more found none/);
+    expect(lines.map(([level]) => level)).toEqual(['warn', 'warn', 'warn', 'warn']);
+    const told = lines.map(([, text]) => String(text));
+    expect(told[0]).toMatch(/^\[billing\] .*no quorum.*b failed .*ERRORS\.md#no-quorum/);
+    expect(told[0]).not.toMatch(/user:ann/);
+    const more = told.map((text) => /(\d+) more found none in the minute after/.exec(text)?.[1]);
+    expect(more).toEqual([undefined, '2', '1', undefined]);
   });
 
   it('has no line about contention', async () => {
