@@ -126,8 +126,10 @@ describe('a nested acquisition of what the same context holds', () => {
         await using acquired = await redlock.acquire('b', undefined, reentrant);
         expect(acquired.ownerId).toBe(outer.ownerId);
       }
-      await (await redlock.tryAcquire('a', undefined, reentrant))?.release();
+      const tried = await redlock.tryAcquire('a', undefined, reentrant);
+      await tried?.release();
 
+      expect(tried?.ownerId).toBe(outer.ownerId);
       expect(outer.isValid).toBe(true);
       expect(await redlock.inspect('a')).toMatchObject({ state: 'held' });
     });
