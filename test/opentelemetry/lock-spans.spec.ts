@@ -1,9 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { context, SpanStatusCode, trace } from '@opentelemetry/api';
+import { context, diag, SpanStatusCode, trace } from '@opentelemetry/api';
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
 import type { ReadableSpan } from '@opentelemetry/sdk-trace-base';
+import { RedlockService } from 'nestjs-locked';
 
-import { faultyNodes } from '../nest/support/faulty-nodes.js';
+import { afterTest } from '../support/after-test.js';
+import { startModule } from '../nest/support/applications.js';
+import { faultyNodes, loseLock } from '../nest/support/faulty-nodes.js';
 import { rejection } from '../nest/support/events.js';
 import { startTelemetry, extendAndLose, domain } from './telemetry-scene.js';
 
@@ -50,7 +53,9 @@ describe('spans', () => {
     expect(furtherAcquiring).toEqual([]);
     expect(acquiring?.parentSpanContext?.spanId).toBe(parent.spanContext().spanId);
     expect(holding).toHaveLength(1);
-    expect(holding[0]?.attributes['nestjs_locked.resource.names']).toEqual(['a']);
+    const names = { ...domain, 'nestjs_locked.resource.names': ['a'] };
+    expect(acquiring?.attributes).toMatchObject(names);
+    expect(holding[0]?.attributes).toMatchObject(names);
   });
 
   it('begin with the call and end with its outcome', async () => {
@@ -111,6 +116,35 @@ describe('spans', () => {
         .map(({ name }) => name)
         .sort(),
     ).toEqual(['lock acquire', 'lock acquire', 'lock hold']);
+  });
+
+  it('of holding are none for a lock that was acquired before anybody listened', async () => {
+    const nodes = faultyNodes();
+    const other = await startModule({}, {}, nodes);
+    const service = other.get(RedlockService);
+    const [released, lost] = [await service.acquire('a'), await service.acquire('b')];
+    const { redlock, spans } = await startTelemetry();
+
+    await lost.extend();
+    await loseLock(nodes, lost);
+    await released.release();
+    await redlock.using('c', () => 1);
+
+    expect(spans().map(({ name }) => name)).toEqual(['lock acquire', 'lock hold']);
+  });
+
+  it('end once, and nothing is said to the diag logger', async () => {
+    const said: unknown[][] = [];
+    const say = (...line: unknown[]): void => void said.push(line);
+    const logger = { error: say, warn: say, info: say, debug: () => undefined, verbose: say };
+    diag.setLogger(logger, { suppressOverrideMessage: true });
+    afterTest(() => diag.disable());
+    const { module, redlock } = await startTelemetry();
+
+    await redlock.using('a', (lock) => lock.extend());
+    await module.close();
+
+    expect(said).toEqual([]);
   });
 
   it('of a lost lock and of a call without quorum are errors by their code', async () => {
