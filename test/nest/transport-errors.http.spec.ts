@@ -38,6 +38,9 @@ const details = {
 const failures: Record<string, Error> = {
   noQuorum: new NoQuorumError('no quorum at redis://10.0.0.1', details),
   quarantine: new NoQuorumError('in quarantine', { ...details, retryAfter: 28_400 }),
+  due: new NoQuorumError('due', { ...details, retryAfter: 0 }),
+  inASecond: new NoQuorumError('in a second', { ...details, retryAfter: 1_000 }),
+  aMomentLater: new NoQuorumError('a moment later', { ...details, retryAfter: 1_001 }),
   expired: new LockExpiredError('expired', details),
   closed: new RedlockClosedError('closed', details),
   lost: new LockLostError('lost', { ...details, reason: 'expired' }),
@@ -119,6 +122,9 @@ describe('over HTTP', () => {
   it.each([
     ['noQuorum', 503, '1', 'NO_QUORUM'],
     ['quarantine', 503, '29', 'NO_QUORUM'],
+    ['due', 503, '1', 'NO_QUORUM'],
+    ['inASecond', 503, '1', 'NO_QUORUM'],
+    ['aMomentLater', 503, '2', 'NO_QUORUM'],
     ['expired', 503, '1', 'LOCK_EXPIRED'],
     ['closed', 503, '1', 'REDLOCK_CLOSED'],
     ['lost', 500, null, 'LOCK_LOST'],
@@ -154,13 +160,13 @@ describe('over HTTP', () => {
   });
 
   it('statuses are as the module says', async () => {
-    const httpStatus = { taken: 409, unavailable: 502, lost: 599 };
+    const httpStatus = { taken: 400, unavailable: 502, lost: 599 };
     const { url, application } = await startServer(metadata, { httpStatus });
     const redlock = application.get(RedlockService);
 
     const taken = await redlock.using('account:42', () => getJson(url, '/locked'));
 
-    expect(taken).toMatchObject({ status: 409, body: { statusCode: 409 } });
+    expect(taken).toMatchObject({ status: 400, body: { statusCode: 400 } });
     expect(await getJson(url, '/failing/expired')).toMatchObject({ status: 502 });
     expect(await getJson(url, '/failing/lost')).toMatchObject({ status: 599 });
   });
