@@ -93,6 +93,21 @@ describe('the answer of a @Locked endpoint', () => {
     expect((await get(url, '/')).body).toBe('rows');
   });
 
+  it('may be a Response without a body', async () => {
+    @Controller()
+    class Orders {
+      @Get()
+      @Locked('order')
+      async place(): Promise<Response> {
+        return new Response(null, { status: 204 });
+      }
+    }
+    const { url, application } = await startServer({ controllers: [Orders] });
+
+    expect(await get(url, '/')).toMatchObject({ status: 204, body: '' });
+    expect((await application.get(RedlockService).inspect('order')).state).toBe('free');
+  });
+
   it('may be given by a server whose responses are no streams of Node', async () => {
     @Injectable()
     class Orders {
