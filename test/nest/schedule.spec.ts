@@ -109,6 +109,14 @@ describe('the start', () => {
 
       @Cron(CronExpression.EVERY_YEAR)
       override async overridden(): Promise<void> {}
+
+      @Locked('e')
+      async hidden(): Promise<void> {}
+
+      constructor() {
+        super();
+        Object.defineProperty(this, 'hidden', { value: null });
+      }
     }
 
     expect(await warningsOf(Jobs)).toEqual([]);
