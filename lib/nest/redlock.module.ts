@@ -169,7 +169,7 @@ export class LockRuntime implements BeforeApplicationShutdown, OnApplicationShut
   static async start(name: string, registration: Registration): Promise<LockRuntime> {
     const { nodes: inputs, core, resolved, environment } = registration;
     if (inputs === undefined) logMemoryOnly(name);
-    warnOfEvenCount(name, inputs?.length ?? 1);
+    else warnOfEvenCount(name, inputs.length);
     const ports = { environment, observer: createObserver(name, environment) };
     const nodes = createNodes(inputs, resolved, ports);
     try {
