@@ -70,18 +70,30 @@ describe('app.close()', () => {
     expect(await body).toMatchObject({ code: 'LOCK_LOST', reason: 'closed' });
   });
 
+  // Of a server that answers: one that does not is given up, and the connection with it.
+  const connections = async (): Promise<number> =>
+    String(await client.client('LIST'))
+      .trim()
+      .split('\n').length;
+
   it('closes the connections that were made for it', async () => {
-    // Of a server that answers: one that does not is given up, and the connection with it.
-    const connections = async (): Promise<number> => {
-      const clients = await client.client('LIST');
-      return String(clients).trim().split('\n').length;
-    };
     const before = await connections();
     const module = await startPlain({ imports: [RedlockModule.forRoot([server.url])] });
     expect(await connections()).toBeGreaterThan(before);
 
     await module.close();
 
+    await eventually(async () => (await connections()) === before);
+  });
+
+  it('is not needed after a start that failed: its connections are closed', async () => {
+    const before = await connections();
+    const twin = server.url.replace('127.0.0.1', 'localhost');
+
+    const start = startPlain({ imports: [RedlockModule.forRoot([server.url, twin])] });
+    const error = await rejection(start);
+
+    expect(String(error)).toContain('same server');
     await eventually(async () => (await connections()) === before);
   });
 
