@@ -170,6 +170,22 @@ describe('metrics', () => {
     expect(spans().at(-1)?.attributes).toMatchObject(reason);
   });
 
+  it('count each extension once, and hold releases and losses apart, by domain', async () => {
+    const nodes = faultyNodes();
+    const { redlock, points } = await startTelemetry({}, nodes);
+
+    await redlock.using('a', () => 1);
+    await extendAndLose(redlock, nodes, 'b');
+
+    const extensions = values(await points('nestjs_locked.extensions'));
+    const holds = await points<Histogram>('nestjs_locked.hold.duration');
+    expect(extensions).toEqual([{ ...domain, value: 1 }]);
+    expect(holds.map(({ attributes, value }) => [attributes, value.count])).toEqual([
+      [{ ...domain, 'nestjs_locked.outcome': 'released' }, 1],
+      [{ ...domain, 'nestjs_locked.outcome': 'lost' }, 1],
+    ]);
+  });
+
   it('count no_quorum and expired from 0 as well, which are worth an alert', async () => {
     const { redlock, points } = await startTelemetry();
 
