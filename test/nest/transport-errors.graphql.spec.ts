@@ -3,7 +3,13 @@ import { describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
 import { ExternalContextCreator } from '@nestjs/core';
 import { graphql, GraphQLNonNull, GraphQLObjectType, GraphQLSchema, GraphQLString } from 'graphql';
-import { Locked, LockTakenError, RedlockModule, RedlockService } from 'nestjs-locked';
+import {
+  Locked,
+  LockLostError,
+  LockTakenError,
+  RedlockModule,
+  RedlockService,
+} from 'nestjs-locked';
 
 import { Log, startPlain, threeNodes } from './support/applications.js';
 import { rejection } from './support/events.js';
@@ -19,6 +25,10 @@ describe('in GraphQL', () => {
     @Locked('account:42')
     async nested(): Promise<string> {
       return this.nested();
+    }
+
+    async lost(): Promise<string> {
+      throw new LockLostError('lost', { resources: ['account:42'], votes: [], reason: 'expired' });
     }
   }
 
@@ -72,6 +82,22 @@ describe('in GraphQL', () => {
     ]);
     const logged = log.lines.filter(([level]) => level === 'error').map(([, error]) => error);
     expect(logged).toMatchObject([{ cause: { code: 'LOCK_REENTRY' } }]);
+  });
+
+  it('a lost lock is an error that names no time to try again', async () => {
+    const { resolve } = await start('graphql', new Log(), 'lost');
+
+    const { errors } = await graphql({ schema: schemaOf(resolve), source: '{ name }' });
+
+    expect(errors?.map(({ extensions }) => extensions)).toEqual([{ code: 'LOCK_LOST' }]);
+  });
+
+  it('or in HTTP where the application has no server: a taken lock is 423 all the same', async () => {
+    const { module, resolve } = await start('http');
+    await using lock = await module.get(RedlockService).acquire('account:42', 5_000);
+
+    expect(lock.isValid).toBe(true);
+    expect(await rejection(resolve())).toMatchObject({ status: 423 });
   });
 
   it('or any other transport without an error kind known here: the error stays as it is', async () => {
