@@ -274,6 +274,7 @@ describe('a server that has forgotten the scripts', () => {
       const [ghost, ...granted] = await asked;
       await released;
       expect(ghost).toMatchObject({ vote: 'failed', mayHold: false });
+      expect(node.status().findings).toEqual([]);
       expect(granted.map(({ vote }) => vote)).toEqual(others.map(() => 'granted'));
       expect(await client.mget('a', 'b')).toEqual([null, kept[0]?.ownerId ?? null]);
     },
