@@ -4,6 +4,7 @@ import { AsyncResource } from 'node:async_hooks';
 import { randomBytes } from 'node:crypto';
 import * as timers from 'node:timers';
 
+import { hasMethods, wrongType } from './option-checks.js';
 import type { Milliseconds } from './units.js';
 
 /** A started timer, to be handed back to {@link Environment.stopTimer}. */
@@ -102,6 +103,13 @@ export const systemEnvironment: Environment = {
   random: Math.random.bind(Math),
   randomId: () => randomBytes(16).toString('hex'),
 };
+
+/** @throws TypeError unless `environment` has all methods of one. */
+export function checkEnvironment(environment: unknown): Environment {
+  const names = Object.keys(systemEnvironment);
+  if (hasMethods(environment, names)) return environment as object as Environment;
+  throw wrongType('environment', 'an Environment', environment);
+}
 
 /**
  * The clocks, timers and randomness of this process, with clocks and timers looked up at each use:

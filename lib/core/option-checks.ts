@@ -30,6 +30,12 @@ export function checkBoolean(name: string, value: unknown): boolean {
   throw wrongType(name, 'true or false', value);
 }
 
+/** @throws TypeError */
+export function checkText(name: string, value: unknown): string {
+  if (typeof value === 'string' && value !== '') return value;
+  throw wrongType(name, 'a non-empty string', value);
+}
+
 /** A number of whole ms; `note` says what sets `max`. @throws TypeError, RangeError */
 export function checkInteger(
   name: string,

@@ -11,7 +11,7 @@ import type {
 } from '@nestjs/common';
 import type { ModulesContainer } from '@nestjs/core';
 
-import { systemEnvironment, type Environment } from '../core/environment.js';
+import { checkEnvironment, systemEnvironment, type Environment } from '../core/environment.js';
 import {
   checkBoolean,
   checkNames,
@@ -252,11 +252,4 @@ function cycleError(what: string): TypeError {
     `Expected forRootAsync to need nothing that needs its locks, got ${what}: each would wait ` +
       `for the other. Make the options from another class`,
   );
-}
-
-function checkEnvironment(environment: unknown): Environment {
-  const isMethod = (name: string): boolean =>
-    typeof Reflect.get(Object(environment) as object, name) === 'function';
-  if (Object.keys(systemEnvironment).every(isMethod)) return environment as Environment;
-  throw wrongType('environment', 'an Environment', environment);
 }

@@ -1,6 +1,6 @@
 import { Inject } from '@nestjs/common';
 
-import { wrongType } from '../core/option-checks.js';
+import { checkText } from '../core/option-checks.js';
 
 /** Name of the lock domain where none is given. */
 export const defaultDomain = 'default';
@@ -42,6 +42,5 @@ export function InjectRedlock(name?: string): ParameterDecorator & PropertyDecor
 
 /** @throws TypeError for a name that is not a non-empty string. */
 export function checkDomain(name: unknown): void {
-  if (typeof name === 'string' && name !== '') return;
-  throw wrongType('the name of a lock domain', 'a non-empty string', name);
+  checkText('the name of a lock domain', name);
 }

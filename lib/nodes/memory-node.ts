@@ -3,8 +3,13 @@
 // It has no birth certificate and is never quarantined. Quarantine is for a node that forgets
 // locks while their holders live on; this one's data lives and dies with its users.
 import { lowestTokenOf } from '../core/fencing.js';
-import { inMicrotask, systemEnvironment, type Environment } from '../core/environment.js';
-import { checkNames } from '../core/option-checks.js';
+import {
+  checkEnvironment,
+  inMicrotask,
+  systemEnvironment,
+  type Environment,
+} from '../core/environment.js';
+import { checkNames, checkObject, checkText } from '../core/option-checks.js';
 import type {
   AcquireAnswer,
   ExtendAnswer,
@@ -49,12 +54,14 @@ export class MemoryNode implements LockNode {
 
   /**
    * Makes an empty node, which starts no timer and need not be closed.
-   * @throws TypeError for an unknown option.
+   * @throws TypeError for an unknown option, or a bad one.
    */
   constructor(options: MemoryNodeOptions = {}) {
+    checkObject('options', options);
     checkNames('only options of MemoryNodeOptions', options, OPTIONS);
-    this.name = options.name ?? 'memory';
-    this.#environment = options.environment ?? systemEnvironment;
+    const { name = 'memory', environment = systemEnvironment } = options;
+    this.name = checkText('name', name);
+    this.#environment = checkEnvironment(environment);
     // Wall clock once, monotonic from then on: this node's time never steps.
     this.#startedAt = (this.#environment.wallClock() - this.#environment.now()) * 1_000;
   }

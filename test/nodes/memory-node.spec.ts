@@ -56,6 +56,17 @@ describe('MemoryNode', () => {
     );
   });
 
+  it.each<[string, unknown, string]>([
+    ['options', null, 'options to be an object, got null'],
+    ['options', 'a', 'options to be an object, got a string'],
+    ['a name', { name: null }, 'name to be a non-empty string, got null'],
+    ['a name', { name: 5 }, 'name to be a non-empty string, got 5'],
+    ['an environment', { environment: null }, 'environment to be an Environment, got null'],
+    ['an environment', { environment: {} }, 'environment to be an Environment, got an object'],
+  ])('refuses what is not %s: %j', (_what, options, message) => {
+    expect(() => new MemoryNode(options as object)).toThrow(new TypeError(`Expected ${message}`));
+  });
+
   it('keeps a key to the last moment of its ttl', async () => {
     const { clocks, node } = start();
     const held = requestFor({ token: clocks.wall * 1_000, ttl: 1_000 });
