@@ -10,6 +10,7 @@
 // - `acquire` takes all resources or none, in one atomic step with its vote.
 // - Wake-ups are advice: one may be lost, doubled or forged. Whoever listens polls as well.
 // - Node time never runs back by more than `world.clockSkewMax`.
+import { hasMethods } from './option-checks.js';
 import type { Microseconds, Milliseconds } from './units.js';
 
 /** What all clients of the same locks must agree on. Source: PROTOCOL.md, "Same world". */
@@ -177,4 +178,10 @@ export interface LockNode {
   listen(world: World, resource: string, listener: WakeListener): () => void;
   /** The state of the node as last heard; asks nothing, and never throws. */
   status(): NodeStatus;
+}
+
+/** Whether `value` looks like a {@link LockNode}. */
+export function isLockNode(value: unknown): value is LockNode {
+  const verbs = ['acquire', 'extend', 'release', 'inspect', 'listen', 'status'];
+  return hasMethods(value, verbs) && 'name' in value && typeof value.name === 'string';
 }

@@ -1,6 +1,6 @@
 // From what an application names as nodes to the nodes themselves.
 import { systemEnvironment, type Environment } from '../core/environment.js';
-import type { LockNode } from '../core/lock-node.js';
+import { isLockNode, type LockNode } from '../core/lock-node.js';
 import { silentObserver } from '../core/observer.js';
 import type { ResolvedOptions } from '../core/options.js';
 import { majorityOf } from '../core/quorum.js';
@@ -195,11 +195,6 @@ function checkFit(nodeCount: number, own: readonly RedisNode[], peers: NodePeers
         `refused (docs/ERRORS.md#no-quorum of nestjs-locked). ${reasons}`,
     );
   }
-}
-
-function isLockNode(input: unknown): input is LockNode {
-  const verbs = ['acquire', 'extend', 'release', 'inspect', 'listen', 'status'];
-  return hasMethods(input, verbs) && 'name' in input && typeof input.name === 'string';
 }
 
 function isClient(input: unknown): input is RedisClient {

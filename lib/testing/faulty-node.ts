@@ -1,6 +1,6 @@
 // A node behind a network and a server that fail as a test says. The node inside is real, so a test
 // sees what the library really makes of a fault.
-import { systemEnvironment, type Environment } from '../core/environment.js';
+import type { Environment } from '../core/environment.js';
 import type {
   AcquireAnswer,
   ExtendAnswer,
@@ -14,13 +14,14 @@ import type {
   WakeListener,
   World,
 } from '../core/lock-node.js';
-import { checkNames } from '../core/option-checks.js';
+import { checkText } from '../core/option-checks.js';
 import type { Milliseconds } from '../core/units.js';
-import { MemoryNode } from '../nodes/memory-node.js';
 import { failures } from './failures.js';
+import { resolveFaultyNode, type FaultyNodeOptions } from './faulty-node-options.js';
 import {
   checkFault,
   checkLatency,
+  checkOperation,
   type Latency,
   type NodeFault,
   type NodeOperation,
@@ -34,16 +35,6 @@ export interface RecordedCall {
   readonly at: Milliseconds;
   /** Null for an inspection. */
   readonly request: OwnerRequest | ReleaseRequest | null;
-}
-
-/** Options of {@link FaultyNode}. */
-export interface FaultyNodeOptions {
-  /** The real node inside. Several may share one. @default an empty `MemoryNode` */
-  readonly node?: LockNode;
-  /** Names the node in errors and logs. @default the name of the node inside */
-  readonly name?: string;
-  /** Where latency is measured. @default the process's clocks and timers */
-  readonly environment?: Environment;
 }
 
 type Answer = AcquireAnswer | ExtendAnswer | ReleaseAnswer | InspectAnswer;
@@ -74,16 +65,17 @@ export class FaultyNode implements LockNode {
   #hanging: (() => void)[] | null = null;
   readonly #undelivered: (() => void)[] = [];
 
-  /** Makes a node without faults. @throws TypeError for unknown options, or a node as such. */
+  /**
+   * Makes a node without faults.
+   * @throws TypeError for an unknown option or a bad one, or a node in place of the options.
+   */
   constructor(options: FaultyNodeOptions = {}) {
-    // The compiler takes it for options, as it has a name: this node would be over another one.
-    if ('acquire' in options) throw new TypeError('Expected { node }, got the node itself');
-    checkNames('only options of FaultyNodeOptions', options, OPTIONS);
-    this.#environment = options.environment ?? systemEnvironment;
-    this.#requests = new OneWay(this.#environment);
-    this.#answers = new OneWay(this.#environment);
-    this.#node = options.node ?? new MemoryNode({ environment: this.#environment });
-    this.name = options.name ?? this.#node.name;
+    const { name, node, environment } = resolveFaultyNode(options);
+    this.name = name;
+    this.#node = node;
+    this.#environment = environment;
+    this.#requests = new OneWay(environment);
+    this.#answers = new OneWay(environment);
   }
 
   acquire(request: OwnerRequest, onAnswer: (answer: AcquireAnswer) => void): void {
@@ -199,8 +191,10 @@ export class FaultyNode implements LockNode {
   /**
    * Ends the ttl of `resource` on this node, whatever was left of it. If it was taken by
    * {@link occupy}, name it by its key.
+   * @throws TypeError for what is no name.
    */
   expireNow(resource: string): void {
+    checkText('resource', resource);
     for (const request of this.#stored.values()) {
       if (request.resources.includes(resource)) this.#delete(request, [resource]);
     }
@@ -209,6 +203,7 @@ export class FaultyNode implements LockNode {
   /**
    * Lets another client take `key` on this node for `ttl` ms (by default 10_000), past all faults.
    * Does nothing if the key is held. The key is the resource's name, after the `keyPrefix`.
+   * @throws TypeError, RangeError for a bad key, ttl or owner.
    */
   occupy(key: string, ttl: Milliseconds = 10_000, ownerId = stranger): void {
     const request = plainRequest(key, ttl, ownerId);
@@ -216,13 +211,14 @@ export class FaultyNode implements LockNode {
     this.#node.acquire(request, ignore);
   }
 
-  /** Lets the other client of {@link occupy} release `key`. */
+  /** Lets the other client of {@link occupy} release `key`. @throws TypeError as that does. */
   vacate(key: string, ownerId = stranger): void {
     this.#node.release({ ...plainRequest(key, 100, ownerId), wakes: true }, ignore);
   }
 
-  /** Counts how often an operation was asked for. */
+  /** Counts how often an operation was asked for. @throws TypeError for a misspelt one. */
   count(operation: NodeOperation): number {
+    checkOperation(operation);
     return this.calls.filter((call) => call.operation === operation).length;
   }
 
@@ -275,12 +271,6 @@ export class FaultyNode implements LockNode {
     this.#answers.send(this.#latency.answer ?? 0, () => void Promise.resolve().then(arrive));
   }
 }
-
-const OPTIONS: Readonly<Record<keyof FaultyNodeOptions, true>> = {
-  node: true,
-  name: true,
-  environment: true,
-};
 
 const stranger = 'another client';
 

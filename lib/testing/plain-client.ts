@@ -1,4 +1,5 @@
 import type { OwnerRequest, World } from '../core/lock-node.js';
+import { checkNumber, checkText } from '../core/option-checks.js';
 import type { Milliseconds } from '../core/units.js';
 
 /** How a client of the plain Redlock text sees a node: no prefix, no tokens. */
@@ -10,7 +11,11 @@ export const plainWorld: World = {
   quarantine: 0,
 };
 
-/** What such a client asks a node for. */
+/** What such a client asks a node for. @throws TypeError, RangeError naming what is wrong. */
 export function plainRequest(key: string, ttl: Milliseconds, ownerId: string): OwnerRequest {
+  checkText('key', key);
+  // With 0 or NaN nothing would be held, and a test would show that the application copes.
+  checkNumber('ttl', ttl, 1, Infinity);
+  checkText('ownerId', ownerId);
   return { world: plainWorld, resources: [key], ownerId, token: 0, ttl };
 }

@@ -40,36 +40,6 @@ describeLockNode(
 );
 
 describe('FaultyNode', () => {
-  it('refuses a node that is given in place of the options', () => {
-    const error = thrown(() => new FaultyNode(new MemoryNode()));
-
-    expect(String(error)).toBe('TypeError: Expected { node }, got the node itself');
-  });
-
-  // Without an error nothing would go wrong, and a test would show that the application copes.
-  it.each([
-    ['fault', (node: FaultyNode) => node.fail('dwon' as never), 'a NodeFault, got "dwon"'],
-    [
-      'operation',
-      (node: FaultyNode) => node.refuse('acquire', 'extnd' as never),
-      'a NodeOperation, got "extnd"',
-    ],
-    [
-      'direction of a delay',
-      (node: FaultyNode) => node.delay({ answers: 5 } as never),
-      'only members of Latency, got "answers"',
-    ],
-    [
-      'option',
-      () => new FaultyNode({ inner: new MemoryNode() } as never),
-      'only options of FaultyNodeOptions, got "inner"',
-    ],
-  ])('refuses a misspelt %s', (_what, misspell, message) => {
-    const error = thrown(() => misspell(new FaultyNode()));
-
-    expect(String(error)).toBe(`TypeError: Expected ${message}`);
-  });
-
   it('lets others hold a key, and give it back', async () => {
     const node = new FaultyNode();
     const redlock = await lockOver(node);
