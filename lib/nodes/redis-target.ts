@@ -258,7 +258,8 @@ function addressOf(options: ServerOptions): { name: string; identity: string } {
     const identity = `${hosts.sort().join(',')}/${options.name ?? ''}`;
     return { name: `${scheme}+sentinel://${identity}/${db}`, identity };
   }
-  if (typeof options.path === 'string') {
+  // Not an empty one, such as a variable that is not set: ioredis goes by the host then.
+  if (options.path) {
     return { name: `${scheme}+unix://${options.path}/${db}`, identity: options.path };
   }
   const host = (options.host ?? DEFAULT_HOST).toLowerCase();

@@ -50,6 +50,7 @@ describe('what a node may be named by', () => {
     [{ host: 'example.test', tls: false }, 'redis://example.test:6379/0'],
     [{ host: 'example.test', tls: '' }, 'redis://example.test:6379/0'],
     [{ url: 'redis://u:secret@example.test', persistent: true }, 'redis://example.test:6379/0'],
+    [{ host: 'example.test', path: '' }, 'redis://example.test:6379/0'],
     [{ path: '/tmp/none.sock' }, 'redis+unix:///tmp/none.sock/0'],
     [{ path: '/run/redis@main.sock' }, 'redis+unix:///run/redis@main.sock/0'],
     [
