@@ -3,6 +3,7 @@
 import { diag, type Attributes } from '@opentelemetry/api';
 
 import { RedlockError, type RedlockErrorCode } from '../core/errors.js';
+import { wrongType } from '../core/option-checks.js';
 import type { AcquireMessage } from '../nest/telemetry.js';
 
 /** Name of the instrumentation scope; with an underscore, also the prefix of all names. */
@@ -52,18 +53,17 @@ const outcomes: Partial<Record<RedlockErrorCode, AcquireOutcome>> = {
 
 function classOf(resources: readonly string[], resourceClass: ResourceClass): string {
   try {
-    const classes = resources.map((resource) => resourceClass(resource)).filter(isName);
-    return [...new Set(classes)].sort().join('+');
+    const classes = resources.map((resource) => checkClass(resourceClass(resource)));
+    return [...new Set(classes.filter((name) => name !== ''))].sort().join('+');
   } catch (error) {
     // It runs inside a diagnostics channel, where an exception would end the process.
-    diag.error(
-      'nestjs-locked: resourceClass threw, so this lock is reported without a class',
-      error,
-    );
+    diag.error('nestjs-locked: resourceClass failed, so a lock is reported without a class', error);
     return '';
   }
 }
 
-function isName(value: unknown): value is string {
-  return typeof value === 'string' && value !== '';
+function checkClass(name: unknown): string {
+  if (typeof name === 'string') return name;
+  if (name == null) return '';
+  throw wrongType('the result of resourceClass', 'a string or undefined', name);
 }

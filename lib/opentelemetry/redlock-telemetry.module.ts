@@ -63,11 +63,12 @@ export class RedlockTelemetryModule {
   static forRoot(options: RedlockTelemetryOptions = {}): DynamicModule {
     checkObject('options', options);
     checkNames('only options of RedlockTelemetryOptions', options, TELEMETRY_OPTIONS);
-    const { meterProvider, tracerProvider, resourceClass, resourceNames = false } = options;
-    if (!hasMethods(meterProvider ?? metrics, ['getMeter'])) {
+    const { meterProvider = metrics, tracerProvider = trace } = options;
+    const { resourceClass, resourceNames = false } = options;
+    if (!hasMethods(meterProvider, ['getMeter'])) {
       throw wrongType('meterProvider', 'a MeterProvider', meterProvider);
     }
-    if (!hasMethods(tracerProvider ?? trace, ['getTracer'])) {
+    if (!hasMethods(tracerProvider, ['getTracer'])) {
       throw wrongType('tracerProvider', 'a TracerProvider', tracerProvider);
     }
     if (resourceClass !== undefined && typeof resourceClass !== 'function') {

@@ -254,25 +254,36 @@ describe('metrics', () => {
     expect(asked).toEqual(['a', 'a', 'a']);
   });
 
-  it('go on without a class where the hook throws, and say so to the diag logger', async () => {
-    const errors: unknown[][] = [];
-    const silent = () => undefined;
-    const error = (...line: unknown[]): void => void errors.push(line);
-    const logger = { error, warn: silent, info: silent, debug: silent, verbose: silent };
-    diag.setLogger(logger, { logLevel: DiagLogLevel.ERROR, suppressOverrideMessage: true });
-    afterTest(async () => diag.disable());
-    const resourceClass = (): string => {
-      throw new Error('no such class');
-    };
-    const { redlock, points } = await startTelemetry({ resourceClass });
+  it.each<[string, () => unknown, string]>([
+    [
+      'throws',
+      () => {
+        throw new Error('no such class');
+      },
+      'no such class',
+    ],
+    ['is async', async () => 'sku', 'to be a string or undefined, got an object'],
+    ['gives a number', () => 5, 'to be a string or undefined, got 5'],
+  ])(
+    'go on without a class where the hook %s, and say so to the diag logger',
+    async (_name, hook, reason) => {
+      const errors: unknown[][] = [];
+      const silent = () => undefined;
+      const error = (...line: unknown[]): void => void errors.push(line);
+      const logger = { error, warn: silent, info: silent, debug: silent, verbose: silent };
+      diag.setLogger(logger, { logLevel: DiagLogLevel.ERROR, suppressOverrideMessage: true });
+      afterTest(async () => diag.disable());
+      const resourceClass = hook as () => string;
+      const { redlock, points } = await startTelemetry({ resourceClass });
 
-    const result = await redlock.using('a', () => 'done');
+      const result = await redlock.using('a', () => 'done');
 
-    expect(result).toBe('done');
-    expect(values(await points('nestjs_locked.acquisitions'))).toContainEqual({
-      ...granted,
-      value: 1,
-    });
-    expect(String(errors[0])).toContain('no such class');
-  });
+      expect(result).toBe('done');
+      expect(values(await points('nestjs_locked.acquisitions'))).toContainEqual({
+        ...granted,
+        value: 1,
+      });
+      expect(String(errors[0])).toContain(reason);
+    },
+  );
 });

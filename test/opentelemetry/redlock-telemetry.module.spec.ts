@@ -222,7 +222,10 @@ describe('RedlockTelemetryModule', () => {
     [{ resourceclass: () => 'order' }, 'RedlockTelemetryOptions, got "resourceclass"'],
     [{ resourceNames: 1 }, 'Expected resourceNames to be true or false, got 1'],
     [{ meterProvider: 5 }, 'Expected meterProvider to be a MeterProvider, got 5'],
+    [{ meterProvider: null }, 'Expected meterProvider to be a MeterProvider, got null'],
     [{ tracerProvider: {} }, 'Expected tracerProvider to be a TracerProvider, got an object'],
+    [{ tracerProvider: null }, 'Expected tracerProvider to be a TracerProvider, got null'],
+    [{ resourceClass: null }, 'Expected resourceClass to be a function, got null'],
   ])('refuses %p', (options, message) => {
     const register = () => RedlockTelemetryModule.forRoot(options as never);
 
