@@ -151,4 +151,26 @@ describe('seconds and minutes', () => {
     expect(minutes(2)).toBe(120_000);
     expect(minutes(1 / 7)).toBe(8_571);
   });
+
+  // Math would take null, an empty variable and [] for 0: one attempt instead of a wait.
+  it.each<[unknown, string]>([
+    [null, 'null'],
+    [undefined, 'undefined'],
+    ['', '""'],
+    ['5', '"5"'],
+    [[], 'an empty array'],
+  ])('are not made of %j', (count, got) => {
+    const mistake = (unit: string) => new TypeError(`Expected ${unit} to be a number, got ${got}`);
+
+    expect(() => seconds(count as number)).toThrow(mistake('seconds'));
+    expect(() => minutes(count as number)).toThrow(mistake('minutes'));
+  });
+
+  it.each([NaN, -1])('are not made of %p', (count) => {
+    const mistake = (unit: string) =>
+      new RangeError(`Expected ${unit} to be from 0 to Infinity, got ${count}`);
+
+    expect(() => seconds(count)).toThrow(mistake('seconds'));
+    expect(() => minutes(count)).toThrow(mistake('minutes'));
+  });
 });
