@@ -111,8 +111,8 @@ export interface RedlockOptions extends Omit<AcquireOptions, 'signal'> {
    */
   readonly quarantine?: 'auto' | boolean;
   /**
-   * Put before every key. It must not be `redlock` or begin with `redlock:`: there a node keeps
-   * what belongs to locks without a prefix.
+   * Put before every key. A well-formed string that is not `redlock` and does not begin with
+   * `redlock:`: there a node keeps what belongs to locks without a prefix.
    * @default '' – the key is the resource's name, as in the Redlock text, so that Redlock clients
    * in other languages exclude us and we them
    */

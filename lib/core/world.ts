@@ -24,10 +24,12 @@ export function resolveWorld(
   if (quarantine !== 'auto' && typeof quarantine !== 'boolean') {
     throw wrongType('quarantine', "'auto', true or false", quarantine);
   }
-  // Otherwise the key of a lock might be that of the certificate of a world without a prefix.
-  if (typeof keyPrefix !== 'string' || /^redlock(:|$)/.test(keyPrefix)) {
+  // Otherwise the key of a lock might be that of the certificate of a world without a prefix. Half
+  // of a surrogate pair arrives as another character: no release would be heard.
+  if (typeof keyPrefix !== 'string' || /^redlock(:|$)|\p{Cs}/u.test(keyPrefix)) {
     const rule =
-      'a string that lets no key begin with "redlock:", which the protocol keeps for itself';
+      'a well-formed string that lets no key begin with "redlock:", which the protocol keeps ' +
+      'for itself';
     throw wrongType('keyPrefix', rule, keyPrefix);
   }
   const isQuarantined = quarantine === 'auto' ? nodeCount >= 3 : quarantine;

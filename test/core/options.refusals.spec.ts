@@ -14,7 +14,7 @@ describe('a bad option of the module', () => {
     new RangeError(`Expected ${name} to be an integer from ${from} to ${to} ms, got ${got}`);
   const keyPrefix = (got: string) =>
     new TypeError(
-      'Expected keyPrefix to be a string that lets no key begin with "redlock:", ' +
+      'Expected keyPrefix to be a well-formed string that lets no key begin with "redlock:", ' +
         `which the protocol keeps for itself, got ${got}`,
     );
 
@@ -79,6 +79,7 @@ describe('a bad option of the module', () => {
     [{ keyPrefix: 'redlock' }, keyPrefix('"redlock"')],
     [{ keyPrefix: 'redlock:' }, keyPrefix('"redlock:"')],
     [{ keyPrefix: 'redlock:app:' }, keyPrefix('"redlock:app:"')],
+    [{ keyPrefix: 'app\ud83d:' }, keyPrefix('"app\\ud83d:"')],
     [{ fencing: 1 }, new TypeError('Expected fencing to be true or false, got 1')],
   ])('%j is refused with its name, its rule and its value', (options, expected) => {
     const resolve = () => resolveOptions(options as RedlockOptions, 3);
