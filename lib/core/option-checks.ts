@@ -16,7 +16,8 @@ export function describeSafely(value: unknown): string {
  * would have no effect. @throws TypeError
  */
 export function checkNames(what: string, given: object, known: object): void {
-  for (const name of Object.keys(given)) checkName(what, name, known);
+  // With what it inherits: a signal in place of the options has no names of its own.
+  for (const name in given) checkName(what, name, known);
 }
 
 /** As {@link checkNames}, for one name. @throws TypeError */

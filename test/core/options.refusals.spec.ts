@@ -256,6 +256,21 @@ describe('a bad option of one call', () => {
     expect(error).toEqual(new TypeError('Expected only options of UsingOptions, got "tll"'));
   });
 
+  it.each(['acquire', 'using'])('is refused if %s gets its signal as the options', async (kind) => {
+    const { redlock, rejection } = setScene();
+    const { signal } = new AbortController();
+    const options = signal as object;
+
+    const call =
+      kind === 'acquire'
+        ? redlock.acquire('r', 1_000, options)
+        : redlock.using('r', options, () => undefined);
+
+    expect(String(await rejection(call))).toMatch(
+      /^TypeError: Expected only options of \w+, got "/,
+    );
+  });
+
   it('that is no object is refused', async () => {
     const { redlock, rejection } = setScene();
 
