@@ -7,7 +7,7 @@ import { HealthIndicatorService, type HealthIndicatorResult } from '@nestjs/term
 import { systemEnvironment, toIsoTime } from '../core/environment.js';
 import type { NodeResourceState } from '../core/inspection.js';
 import type { NodeStatus } from '../core/lock-node.js';
-import { checkNames, checkObject } from '../core/option-checks.js';
+import { checkNames, checkObject, checkText } from '../core/option-checks.js';
 import type { RedlockStatus } from '../core/redlock.js';
 import { RedlockService } from '../nest/redlock.service.js';
 import { getRedlockToken } from '../nest/redlock.tokens.js';
@@ -81,12 +81,13 @@ export class RedlockHealthIndicator {
    * rejects because of a node. The result is up or down under `key`, by default `redlock`, with
    * {@link RedlockHealth} as its details.
    * @throws Error of Nest if there is no such lock domain.
-   * @throws TypeError, RangeError for bad options, or a bad name of a domain or resource.
+   * @throws TypeError, RangeError for bad options, or a bad key or name of a domain or resource.
    */
   async isHealthy<const Key extends string = 'redlock'>(
     key: Key = 'redlock' as Key,
     options: RedlockHealthOptions = {},
   ): Promise<HealthIndicatorResult<Key>> {
+    checkText('key', key);
     checkObject('options', options);
     // With a misspelt one it would tell how another lock domain is.
     checkNames('only options of RedlockHealthOptions', options, HEALTH_OPTIONS);

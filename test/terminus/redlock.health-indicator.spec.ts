@@ -217,6 +217,17 @@ describe('RedlockHealthIndicator', () => {
     expect(error).toEqual(new TypeError(message));
   });
 
+  it.each([
+    [null, 'null'],
+    ['', '""'],
+  ])('takes a key of %j for a mistake', async (key, got) => {
+    const indicator = await startIndicator([new MemoryNode()]);
+
+    const error = await rejection(indicator.isHealthy(key as never));
+
+    expect(error).toEqual(new TypeError(`Expected key to be a non-empty string, got ${got}`));
+  });
+
   it('makes a readiness endpoint answer 200 or 503', async () => {
     @Controller()
     class ReadinessController {
