@@ -127,6 +127,27 @@ describe('the transaction around a @Locked handler', () => {
     },
   );
 
+  it('commits inside the lock of a handler that the constructor has wrapped, metadata and all', async () => {
+    journal.length = 0;
+    @Controller()
+    class TracedOrders extends Orders {
+      constructor(redlock: RedlockService) {
+        super(redlock);
+        const { literal } = this;
+        this.literal = (...args) => Reflect.apply(literal, this, args);
+        for (const key of Reflect.getMetadataKeys(literal) as unknown[]) {
+          Reflect.defineMetadata(key, Reflect.getMetadata(key, literal), this.literal);
+        }
+      }
+    }
+    const { url } = await startServer({ controllers: [TracedOrders] });
+
+    const { status, body } = await get(url, '/literal/7', { method: 'POST' });
+
+    expect([status, body]).toEqual([201, 'done']);
+    expect(journal).toEqual(['begin held', 'handler held', 'commit held']);
+  });
+
   it('rolls back inside the lock, and the error is the very one', async () => {
     journal.length = 0;
     const { url, application } = await startServer({ controllers: [Orders] });
