@@ -76,6 +76,30 @@ describe('a waiter', () => {
     expect(isSecondOver()).toBe(false);
   });
 
+  it('that was woken goes on, though it was interrupted since: it may stand for others', async () => {
+    const { enter } = setUp();
+    const waiter = enter('r');
+    const pause = waiter.pause(1_000);
+
+    waiter.wake();
+    waiter.interrupt(new Error('too late'));
+
+    expect(await pause).toBe(true);
+    await expect(waiter.pause(1_000)).rejects.toThrow('too late');
+  });
+
+  it('that has forgotten its wake-up sleeps', async () => {
+    const { environment, enter } = setUp();
+    const waiter = enter('r');
+    waiter.wake();
+
+    waiter.forgetWakeUp();
+    const isOver = watch(waiter.pause(1_000));
+    await environment.settle();
+
+    expect(isOver()).toBe(false);
+  });
+
   it('gives up with the first reason that it is given', async () => {
     const { environment, enter } = setUp();
     const waiter = enter('r');
