@@ -55,6 +55,17 @@ describe('a coalesced timer', () => {
     expect(called).toEqual(['second']);
   });
 
+  it('calls back also where one was stopped that would have ended with it', async () => {
+    const { environment, timers } = setUp();
+    const called: string[] = [];
+
+    timers.start(20, () => called.push('first'))();
+    timers.start(20, () => called.push('second'));
+    await environment.advance(30);
+
+    expect(called).toEqual(['second']);
+  });
+
   it('calls back also where it is started when one has ended a little early', async () => {
     const { environment, timers } = setUp();
     const called: string[] = [];
