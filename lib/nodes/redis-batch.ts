@@ -37,18 +37,14 @@ export class RedisBatch implements Collector {
   readonly #calls: Operation[][] = [];
   /** How many locks the last of them has. */
   #lastLocks = 0;
-  // Not kept when all is sent: it may end, and with it would be kept what belongs to a call.
+  // The one that the operations go to. Not kept when all is sent: it may end, and with it would be
+  // kept what belongs to a call.
   #connection: RedisConnection | null = null;
 
   constructor(tick: RedisTick, isPersistent: boolean, send: SendCommand) {
     this.#tick = tick;
     this.#isPersistent = isPersistent;
     this.#send = send;
-  }
-
-  /** The connection that this tick's operations go to; null where there are none yet. */
-  get connection(): RedisConnection | null {
-    return this.#connection;
   }
 
   /** Sends an operation on `connection` when the tick has ended. */

@@ -98,7 +98,7 @@ export class RedisNode implements LockNode {
       batch: this.#batch,
       health: this.#health,
       subscriber: this.#subscriber,
-      usable: () => this.#usable(),
+      usable: () => this.#link.usable(),
     });
   }
 
@@ -111,7 +111,7 @@ export class RedisNode implements LockNode {
   }
 
   release(request: ReleaseRequest, onAnswer: (answer: ReleaseAnswer) => void): void {
-    const connection = this.#usable();
+    const connection = this.#link.usable();
     if (connection === null) {
       this.#releases.keep(request);
       this.#answerUnsent(onAnswer);
@@ -121,7 +121,7 @@ export class RedisNode implements LockNode {
   }
 
   inspect(world: World, resource: string, onAnswer: (answer: InspectAnswer) => void): void {
-    const connection = this.#usable();
+    const connection = this.#link.usable();
     if (connection === null) {
       this.#answerUnsent(onAnswer);
       return;
@@ -168,18 +168,13 @@ export class RedisNode implements LockNode {
     return this.#closing;
   }
 
-  // What was usable for the first operation of a tick is so for all of them.
-  #usable(): RedisConnection | null {
-    return this.#batch.connection ?? this.#link.usable();
-  }
-
   #askForOwner<Answer>(
     name: 'acquire' | 'extend',
     request: OwnerRequest,
     read: (failure: FailedAnswer | null, reply: unknown) => Answer | FailedAnswer,
     onAnswer: (answer: Answer | FailedAnswer) => void,
   ): void {
-    const connection = this.#usable();
+    const connection = this.#link.usable();
     if (connection === null) {
       this.#releases.forgetExpired();
       this.#answerUnsent(onAnswer);

@@ -1,7 +1,9 @@
-import { describe, expect, it } from '@jest/globals';
-
 import type { LookupFunction } from 'node:net';
 
+import { describe, expect, it, jest } from '@jest/globals';
+import { Redis } from 'ioredis';
+
+import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { acquire, inspect, release, requestFor } from '../support/node-harness.js';
 import {
@@ -224,5 +226,28 @@ describe('a connection that breaks', () => {
     await close();
 
     expect(await acquired).toMatchObject({ vote: 'failed', mayHold: true });
+  });
+});
+
+describe('a connection that ends within a tick', () => {
+  it('is asked nothing more in it, and a release waits for the next connection', async () => {
+    const server = await startServer();
+    const connect = jest.spyOn(Redis.prototype, 'connect');
+    afterTest(() => connect.mockRestore());
+    const { log, node } = await startNode(server.url, IMPATIENT);
+    const client = connect.mock.contexts.at(-1) as Redis;
+    const held = requestFor({ resources: ['held'] });
+    await acquire(node, held);
+
+    const before = acquire(node, requestFor({ resources: ['before'] }));
+    client.emit('error', new Error('gone'));
+    const after = acquire(node, requestFor({ resources: ['after'] }));
+    const released = release(node, held);
+
+    expect(await before).toMatchObject({ mayHold: false, message: 'connection closed' });
+    expect(await after).toMatchObject({ mayHold: false, message: 'gone' });
+    expect(await released).toMatchObject({ message: 'gone' });
+    await log.untilState('up', log.events.length);
+    await eventually(async () => (await server.client.exists('held')) === 0);
   });
 });
