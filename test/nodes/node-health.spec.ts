@@ -1,19 +1,12 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 
-import { NodeHealth } from '../../lib/nodes/node-health.js';
 import { lostOutcome, unsentOutcome } from '../../lib/nodes/redis-outcomes.js';
-import { NodeLog } from '../support/node-harness.js';
-import { SimulatedEnvironment } from '../support/simulated-environment.js';
+import { startHealth } from './health-scene.js';
 
-let environment: SimulatedEnvironment;
-let log: NodeLog;
-let health: NodeHealth;
+let { environment, health, log } = startHealth();
 
 beforeEach(() => {
-  environment = new SimulatedEnvironment();
-  log = new NodeLog();
-  health = new NodeHealth('a', environment, log.observer);
-  health.up([]);
+  ({ environment, health, log } = startHealth());
 });
 
 describe('a node that is suspended and resumes over and over', () => {
