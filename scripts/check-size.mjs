@@ -9,8 +9,8 @@ import { root } from './command.mjs';
 
 /** In bytes, slightly above the present sizes, so that growth is a decision. */
 const LIMITS = {
-  "* from './index.js'": 43_050,
-  "{ Locked } from './index.js'": 7_750,
+  "* from './index.js'": 43_350,
+  "{ Locked } from './index.js'": 7_850,
   "{ MemoryNode } from './index.js'": 1_950,
   "* from './terminus.js'": 2_000,
   "* from './opentelemetry.js'": 4_450,

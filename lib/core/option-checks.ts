@@ -25,6 +25,28 @@ export function checkName(what: string, name: string, known: object): void {
   if (!Object.hasOwn(known, name)) throw new TypeError(`Expected ${what}, got ${describe(name)}`);
 }
 
+/**
+ * A copy of `given` that also has what its class gives by getters, and what it inherits: a spread
+ * would leave these out, and options would have no effect. @throws TypeError
+ */
+export function membersOf<T extends object>(name: string, given: T): T {
+  checkObject(name, given);
+  const members = { ...given };
+  let owner = Reflect.getPrototypeOf(given);
+  while (owner !== null) {
+    const base = Reflect.getPrototypeOf(owner);
+    // What all objects descend from, in whichever realm, is nobody's option.
+    if (base === null) break;
+    const descriptors = Object.entries(Object.getOwnPropertyDescriptors(owner));
+    for (const [key, descriptor] of descriptors) {
+      const isMember = descriptor.get !== undefined || descriptor.enumerable === true;
+      if (isMember && !(key in members)) Object.assign(members, { [key]: Reflect.get(given, key) });
+    }
+    owner = base;
+  }
+  return members;
+}
+
 /** @throws TypeError */
 export function checkBoolean(name: string, value: unknown): boolean {
   if (typeof value === 'boolean') return value;

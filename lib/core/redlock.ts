@@ -4,6 +4,7 @@ import { systemEnvironment } from './environment.js';
 import { LockTakenError, RedlockError } from './errors.js';
 import { inspectResource } from './inspection.js';
 import { silentObserver } from './observer.js';
+import { membersOf } from './option-checks.js';
 import { resolveAcquire, resolveOptions } from './options.js';
 import { majorityOf } from './quorum.js';
 import { checkKeys, checkResource, normalizeResources } from './resources.js';
@@ -115,7 +116,7 @@ export class Redlock {
     options: Omit<AcquireOptions, 'wait'> = {},
     held: readonly string[] = [],
   ): Promise<Lock | null> {
-    const given = { ...options, wait: 0 };
+    const given = { ...membersOf('options', options), wait: 0 };
     try {
       return await this.acquire(resources, ttl, given, held);
     } catch (error) {

@@ -2,7 +2,7 @@
 // starting, instead of failing a call later.
 import type { Type } from '@nestjs/common';
 
-import { checkBoolean, wrongType } from '../core/option-checks.js';
+import { checkBoolean, membersOf, wrongType } from '../core/option-checks.js';
 import {
   DELAY_MAX,
   resolveAcquire,
@@ -96,7 +96,8 @@ function readOptions(given: number | LockedOptions) {
   if (typeof options !== 'object' || (options as unknown) === null || Array.isArray(options)) {
     throw wrongType('options', 'a ttl in ms or an object', given);
   }
-  const { onTaken = 'throw', redlock: domain = defaultDomain, ...using } = options;
+  const members = membersOf('options', options);
+  const { onTaken = 'throw', redlock: domain = defaultDomain, ...using } = members;
   const { reentrant = false } = using;
   checkDomain(domain);
   if (onTaken !== 'throw' && onTaken !== 'skip' && typeof onTaken !== 'function') {

@@ -15,10 +15,10 @@ import { checkEnvironment, systemEnvironment, type Environment } from '../core/e
 import {
   checkBoolean,
   checkNames,
-  checkObject,
   describeSafely,
   hasMethods,
   isObject,
+  membersOf,
   wrongType,
 } from '../core/option-checks.js';
 import { resolveOptions, type RedlockOptions, type ResolvedOptions } from '../core/options.js';
@@ -143,13 +143,13 @@ export function createRegistration(
   options: RedlockFactoryOptions,
   origin = 'options',
 ): Registration {
-  checkObject(origin, options);
+  const members = membersOf(origin, options);
   for (const name of ['name', 'isGlobal']) {
-    if (Object.hasOwn(options, name)) {
+    if (Object.hasOwn(members, name)) {
       throw new TypeError(`Expected ${name} beside the factory, got it in ${origin}`);
     }
   }
-  const { nodes, interceptor = true, httpStatus, reentrant = false, ...further } = options;
+  const { nodes, interceptor = true, httpStatus, reentrant = false, ...further } = members;
   const { environment = systemEnvironment, ...core } = further;
   if (nodes !== undefined && !Array.isArray(nodes)) {
     throw new TypeError(`Expected nodes to be an array, got ${describeSafely(nodes)}`);

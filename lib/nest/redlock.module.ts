@@ -8,7 +8,7 @@ import {
 } from '@nestjs/common';
 import { APP_INTERCEPTOR, HttpAdapterHost, ModuleRef, ModulesContainer } from '@nestjs/core';
 
-import { checkObject, isObject } from '../core/option-checks.js';
+import { checkObject, isObject, membersOf } from '../core/option-checks.js';
 import { majorityOf } from '../core/quorum.js';
 import { Redlock } from '../core/redlock.js';
 import { createNodes, type NodeInput, type NodeSet } from '../nodes/node-inputs.js';
@@ -59,8 +59,7 @@ export class RedlockModule {
    *   `nodes` makes the start of the application fail.
    */
   static forRoot(nodes?: readonly NodeInput[], options: RedlockModuleOptions = {}): DynamicModule {
-    checkObject('options', options);
-    const { name, isGlobal, ...rest } = options;
+    const { name, isGlobal, ...rest } = membersOf('options', options);
     if (nodes !== undefined && 'nodes' in rest) {
       throw new TypeError('Expected nodes once, got them among the options too');
     }

@@ -38,6 +38,16 @@ describe('tryAcquire', () => {
     expect(lock?.isValid).toBe(true);
   });
 
+  it('refuses a signal in place of the options', async () => {
+    const { redlock, rejection } = setScene();
+
+    const error = await rejection(
+      redlock.tryAcquire('r', ttl, new AbortController().signal as object),
+    );
+
+    expect(String(error)).toMatch(/^TypeError: Expected only options of AcquireOptions, got "/);
+  });
+
   it('throws at once when there is no quorum', async () => {
     const { environment, redlock, nodes, rejection } = setScene();
     for (const node of nodes) node.refuse();

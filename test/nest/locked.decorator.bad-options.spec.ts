@@ -36,6 +36,7 @@ describe('@Locked', () => {
     ['reentrant null', () => Locked('a', { reentrant: null as never }), /reentrant .*got null/],
     ['an option that is none', () => Locked('a', { waits: 0 } as object), /options .*got "waits"/],
     ['a signal', () => Locked('a', { signal: AbortSignal.abort() } as object), /signal .*left out/],
+    ['a signal alone', () => Locked('a', AbortSignal.abort() as object), /only options .*got "/],
     ['an empty domain', () => Locked('a', { redlock: '' }), /lock domain .*got ""/],
   ])('refuses %s when the class is defined, naming the method', (_name, create, message) => {
     const define = (): unknown => {

@@ -49,6 +49,11 @@ describe('RedlockModule given bad input', () => {
       () => RedlockModule.forRootAsync(undefined as never),
       /options to be an object, got undefined$/,
     ],
+    [
+      'a signal in place of the options',
+      () => RedlockModule.forRoot(undefined, AbortSignal.abort() as object),
+      /only options of RedlockOptions, got "/,
+    ],
     ['ttl 99', () => RedlockModule.forRoot(undefined, { ttl: 99 }), /ttl .*got 99/],
     ['wait -1', () => RedlockModule.forRoot(undefined, { wait: -1 }), /wait .*got -1/],
     ['name ""', () => RedlockModule.forRoot(undefined, { name: '' }), /lock domain .*got ""/],
