@@ -9,7 +9,7 @@ import { Holding } from './holding.js';
 import { DELAY_MAX, nodeTimeoutOf } from './options.js';
 import { queuedError, refusalError } from './refusals.js';
 import { Waiter } from './waiter.js';
-import type { AttemptResult, FailedAttempt } from './attempt.js';
+import type { AttemptResult, FailedAttempt, OnSettled } from './attempt.js';
 import type { Ensemble } from './ensemble.js';
 import type { RedlockError } from './errors.js';
 import type { TokenSource } from './fencing.js';
@@ -50,7 +50,8 @@ export class Acquisition {
   readonly #fullTimeout: Milliseconds;
   /** The call's place in its process's queues, until the lock has ended. */
   readonly waiter: Waiter;
-  #attempts = 0;
+  /** How many attempts were made so far. */
+  attempts = 0;
 
   constructor(
     context: AcquisitionContext,
@@ -65,11 +66,6 @@ export class Acquisition {
     this.#deadline = this.#startedAt + options.wait;
     this.#fullTimeout = nodeTimeoutOf(context.options, options.ttl);
     this.waiter = new Waiter(context.environment, resources, hasBody ? options.ttl : null);
-  }
-
-  /** How many attempts were made so far. */
-  get attempts(): number {
-    return this.#attempts;
   }
 
   /** How long the call has lasted so far, in ms. */
@@ -103,7 +99,7 @@ export class Acquisition {
         return;
       }
       // A lock that is granted at once, as most are, costs no promise but this one.
-      this.#startAttempt(0, this.#fullTimeout, null, (result) => {
+      this.#startFirstAttempt((result) => {
         if (result instanceof Holding) grant(result);
         else this.#retryUntilGranted(result).then(grant, refuse);
       });
@@ -112,9 +108,9 @@ export class Acquisition {
 
   async #queueUp(): Promise<Holding> {
     await this.#untilTurn();
-    return this.#retryUntilGranted(
-      this.#received() ?? (await this.#attempt(0, this.#fullTimeout, null)),
-    );
+    const first = (): Promise<AttemptResult> =>
+      new Promise((resolve) => this.#startFirstAttempt(resolve));
+    return this.#retryUntilGranted(this.#received() ?? (await first()));
   }
 
   async #untilTurn(): Promise<void> {
@@ -153,8 +149,7 @@ export class Acquisition {
       if (refused === null || !isPartial || result.verdict !== 'noQuorum') refused = result;
       this.#noteRefusal(result, refused);
       // Time heals no misconfiguration: say it now rather than after `wait`.
-      const isHopeless = result.verdict === 'misconfigured';
-      if (isHopeless || this.#isSpent(result)) throw this.#refusal(refused);
+      if (result.verdict === 'misconfigured' || this.#isSpent(result)) throw this.#refusal(refused);
       await this.#rest(result);
       if (this.#isSpent(result)) throw this.#refusal(refused);
       const patience = this.#patience();
@@ -182,7 +177,7 @@ export class Acquisition {
     if (this.#patience() > 0) return false;
     // The key on the deciding node may be that of somebody who is gone.
     const isSplit = (decidedBy(result) ?? tieBreakerOf(result)) !== null;
-    if (this.#attempts >= SPLIT_ATTEMPTS_MIN || !isSplit) return true;
+    if (this.attempts >= SPLIT_ATTEMPTS_MIN || !isSplit) return true;
     return !this.#context.waitingRoom.isTurn(this.waiter);
   }
 
@@ -236,11 +231,17 @@ export class Acquisition {
     });
   }
 
+  #startFirstAttempt(onSettled: OnSettled): void {
+    const attempt = (settle: OnSettled): void =>
+      this.#startAttempt(0, this.#fullTimeout, null, settle);
+    this.#context.waitingRoom.firstAttempts.start(this.waiter, attempt, onSettled);
+  }
+
   #startAttempt(
     low: Microseconds,
     timeout: Milliseconds,
     tieBreaker: number | null,
-    onSettled: (result: AttemptResult) => void,
+    onSettled: OnSettled,
   ): void {
     const { options, tokens, waitingRoom } = this.#context;
     const isFollowed = waitingRoom.startAttempt(this.waiter);
@@ -251,7 +252,7 @@ export class Acquisition {
       token: options.world.fencing ? tokens.propose(low, isFollowed) : 0,
       ttl: this.#options.ttl,
     };
-    this.#attempts += 1;
+    this.attempts += 1;
     const attempt = new Attempt(this.#context, tokens, request, onSettled);
     this.waiter.attempt = attempt;
     attempt.start(timeout, tieBreaker);
@@ -291,7 +292,7 @@ export class Acquisition {
     return refusalError(this.#context, {
       ...result,
       resources: this.#resources,
-      attempts: this.#attempts,
+      attempts: this.attempts,
       waited: this.waited(),
       clockOffsets: this.#context.tokens.offsets(),
     });

@@ -25,6 +25,9 @@ export interface FailedAttempt {
 /** What an attempt came to. */
 export type AttemptResult = Holding | FailedAttempt;
 
+/** Is told once what an attempt came to. */
+export type OnSettled = (result: AttemptResult) => void;
+
 /** The tie-breaker of an attempt that asked no other node, because that one was taken; or null. */
 export function decidedBy({ tieBreaker, verdict }: FailedAttempt): number | null {
   return verdict === 'taken' ? tieBreaker : null;
@@ -48,7 +51,7 @@ export class Attempt {
   readonly #ensemble: Ensemble;
   readonly #tokens: TokenSource;
   readonly #request: OwnerRequest;
-  #onSettled: ((result: AttemptResult) => void) | null;
+  #onSettled: OnSettled | null;
   readonly #answers: (AcquireAnswer | null)[];
   readonly #ballot = new BallotBox();
   readonly #terms: RoundTerms;
@@ -65,7 +68,7 @@ export class Attempt {
     ensemble: Ensemble,
     tokens: TokenSource,
     request: OwnerRequest,
-    onSettled: (result: AttemptResult) => void,
+    onSettled: OnSettled,
   ) {
     this.#ensemble = ensemble;
     this.#tokens = tokens;

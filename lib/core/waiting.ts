@@ -4,6 +4,7 @@
 // calls of one process never vote each other down. A released lock goes straight to the next call
 // of this process, but only so many times in a row; then other processes are told, and if any
 // listens it goes first.
+import { FirstAttempts } from './first-attempts.js';
 import { Line, placesBehind } from './line.js';
 import { RestingCalls } from './resting-calls.js';
 import { TransientMap } from './transient-map.js';
@@ -34,6 +35,7 @@ const LONG_YIELD: Milliseconds = 100;
 
 /** The queues of one process. */
 export class WaitingRoom {
+  readonly firstAttempts = new FirstAttempts();
   /** The calls of this process that pause between two attempts. */
   readonly resting: RestingCalls;
   readonly #ensemble: Ensemble;
