@@ -4,11 +4,11 @@ import { hasSlept, RoundTerms } from './node-leases.js';
 import { isUntouched, mayHoldKeys } from './node-votes.js';
 import { judge } from './quorum.js';
 import { undoAt } from './release-round.js';
-import { RoundTimer } from './round-timer.js';
 import type { Ensemble } from './ensemble.js';
 import type { TokenSource } from './fencing.js';
 import type { AcquireAnswer, OwnerRequest, ReleaseRequest } from './lock-node.js';
 import type { Ballot, Verdict } from './quorum.js';
+import type { RoundTimer } from './round-timers.js';
 import type { Milliseconds } from './units.js';
 
 /** Why an attempt failed; `expired`: a quorum came too late, `cancelled`: the caller gave up. */
@@ -84,7 +84,7 @@ export class Attempt {
    * is not taken. `timeout`: how long the nodes have, in ms.
    */
   start(timeout: Milliseconds, tieBreaker: number | null = null): void {
-    this.#timer = new RoundTimer(this.#ensemble.environment, timeout, () => this.#onTimeout());
+    this.#timer = this.#ensemble.roundTimers.start(timeout, () => this.#onTimeout());
     this.#tieBreaker = tieBreaker;
     for (let index = 0; index < this.#answers.length; index += 1) {
       if (tieBreaker === null || index === tieBreaker) this.#ask(index);
@@ -138,10 +138,11 @@ export class Attempt {
     if (verdict === 'open') return;
     const isGranted = verdict === 'granted';
     const { environment, observer } = this.#ensemble;
-    const duration = environment.now() - this.#terms.startedAt;
+    const now = environment.now();
+    const duration = now - this.#terms.startedAt;
     if (isGranted || verdict === 'stale') this.#tokens.roundTook(duration);
     if (!isGranted) this.#fail(verdict);
-    else if (this.#isInTime()) this.#win();
+    else if (this.#isInTime(now)) this.#win();
     else this.#fail('expired');
     // Last: the observer may give the call up, and must find an attempt that has settled.
     observer.roundDecided('acquire', this.#request.resources, duration, isGranted);
@@ -162,11 +163,9 @@ export class Attempt {
 
   // All leases of a first round begin together, so any of them is the lock's validity. Half of
   // the ttl must be left: a body that starts with less would lose the lock soon after.
-  #isInTime(): boolean {
-    const { environment } = this.#ensemble;
+  #isInTime(now: Milliseconds): boolean {
     const { clockGapMax, ttl, until } = this.#terms;
-    const now = environment.now();
-    return now < until - ttl / 2 && !hasSlept(environment, now, clockGapMax);
+    return now < until - ttl / 2 && !hasSlept(this.#ensemble.environment, now, clockGapMax);
   }
 
   #win(): void {

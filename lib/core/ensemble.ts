@@ -2,6 +2,7 @@ import type { Environment } from './environment.js';
 import type { LockNode } from './lock-node.js';
 import type { RedlockObserver } from './observer.js';
 import type { ResolvedOptions } from './options.js';
+import type { RoundTimers } from './round-timers.js';
 
 /** What all locks of one `Redlock` share: its nodes, its rules and its surroundings. */
 export interface Ensemble {
@@ -11,4 +12,5 @@ export interface Ensemble {
   readonly options: ResolvedOptions;
   readonly environment: Environment;
   readonly observer: RedlockObserver;
+  readonly roundTimers: RoundTimers;
 }

@@ -3,7 +3,6 @@ import { ExtensionRound } from './extension-round.js';
 import { RoundTerms } from './node-leases.js';
 import { describeAnswer } from './node-votes.js';
 import { nodeTimeoutOf } from './options.js';
-import { RoundTimer } from './round-timer.js';
 import type { Ensemble } from './ensemble.js';
 import type { NodeVote } from './errors.js';
 import type { ExtendAnswer, OwnerRequest } from './lock-node.js';
@@ -76,7 +75,7 @@ export class Extender {
    * round, after that one. Resolves, after at most one node timeout, to whether a quorum extended.
    */
   extend(ttl: Milliseconds): Promise<boolean> {
-    const { environment, options, quorum } = this.#ensemble;
+    const { options, quorum, roundTimers } = this.#ensemble;
     return new Promise((resolve) => {
       let isOver = false;
       const finish = (isRenewed: boolean): void => {
@@ -91,7 +90,7 @@ export class Extender {
         else earlier.onSettled(begin);
       };
       const timeout = nodeTimeoutOf(options, ttl);
-      const timer = new RoundTimer(environment, timeout, () => finish(false));
+      const timer = roundTimers.start(timeout, () => finish(false));
       begin();
     });
   }

@@ -1,3 +1,4 @@
+import { Linked, LinkedList } from './linked-list.js';
 import type { FailedAttempt } from './attempt.js';
 import type { Environment, TimerHandle } from './environment.js';
 import type { Milliseconds } from './units.js';
@@ -14,29 +15,24 @@ const TURN: Milliseconds = 3;
 const PASSED_OVER_MAX: Milliseconds = 500;
 
 /** One call's place in the queue of one resource. */
-export class Place {
-  /** @internal The queue's own notes. */
-  previous: Place | null = null;
-  /** @internal */
-  next: Place | null = null;
+export class Place extends Linked<Place> {
   /** @internal A mark of {@link placesBehind}; a set of thousands takes several times as long. */
   isBehind = false;
 
   constructor(
     readonly line: Line,
     readonly waiter: Waiter,
-  ) {}
+  ) {
+    super();
+  }
 }
 
 /**
  * The queue of one resource in this process, and what it knows of other processes. In the order of
- * arrival, except for calls whose callers hold what others wait for. Its places are linked: in an
- * array of 100,000, leaving a place in the middle would move all behind it.
+ * arrival, except for calls whose callers hold what others wait for.
  */
-export class Line {
+export class Line extends LinkedList<Place> {
   readonly resource: string;
-  #first: Place | null = null;
-  #last: Place | null = null;
   wakeUps: WakeUps | null = null;
   /** How often in a row the lock passed between calls of this process. */
   handOvers = 0;
@@ -64,22 +60,23 @@ export class Line {
   outage: FailedAttempt | null = null;
 
   constructor(resource: string) {
+    super();
     this.resource = resource;
   }
 
   /** Who goes first; null where nobody has a place. */
   get head(): Waiter | null {
-    return this.#first?.waiter ?? null;
+    return this.first?.waiter ?? null;
   }
 
   /** Whether more than one call has a place. */
   get isShared(): boolean {
-    return this.#first !== this.#last;
+    return this.first !== this.last;
   }
 
   /** The first place of a call that has no lock yet; null where there is none. */
   get firstWaiting(): Place | null {
-    let place = this.#first;
+    let place = this.first;
     while (place?.waiter.isHolding === true) place = place.next;
     return place;
   }
@@ -97,15 +94,13 @@ export class Line {
 
   /** All who have a place. */
   *waiters(): IterableIterator<Waiter> {
-    for (let place = this.#first; place !== null; place = place.next) yield place.waiter;
+    for (let place = this.first; place !== null; place = place.next) yield place.waiter;
   }
 
   /** Gives `waiter` a place before another one, or the last place. */
   add(waiter: Waiter, before: Place | null): Place {
     const place = new Place(this, waiter);
-    const previous = before === null ? this.#last : before.previous;
-    this.#link(previous, place);
-    this.#link(place, before);
+    this.insert(place, before);
     return place;
   }
 
@@ -136,19 +131,6 @@ export class Line {
   forgetTurn(): void {
     this.#ahead = null;
     this.turnAt = 0;
-  }
-
-  /** Ends a place, and unlinks it: as an old object it would keep its neighbours in memory. */
-  remove(place: Place): void {
-    this.#link(place.previous, place.next);
-    place.previous = place.next = null;
-  }
-
-  #link(one: Place | null, other: Place | null): void {
-    if (one === null) this.#first = other;
-    else one.next = other;
-    if (other === null) this.#last = one;
-    else other.previous = one;
   }
 }
 

@@ -8,6 +8,7 @@ import { membersOf } from './option-checks.js';
 import { resolveAcquire, resolveOptions } from './options.js';
 import { majorityOf } from './quorum.js';
 import { checkKeys, checkResource, normalizeResources } from './resources.js';
+import { RoundTimers } from './round-timers.js';
 import { TokenSource } from './fencing.js';
 import { Custody } from './custody.js';
 import { WaitingRoom } from './waiting.js';
@@ -78,6 +79,7 @@ export class Redlock {
       options: this.options,
       environment,
       observer: ports.observer ?? silentObserver,
+      roundTimers: new RoundTimers(environment),
     };
     this.#context = {
       ...ensemble,

@@ -1,7 +1,6 @@
 // One round of release. No outcome of it is an error. PROTOCOL.md section 7.
 import { isUntouched } from './node-votes.js';
 import { nodeTimeoutOf } from './options.js';
-import { RoundTimer } from './round-timer.js';
 import type { Ensemble } from './ensemble.js';
 import type { AcquireAnswer, ReleaseAnswer, ReleaseRequest } from './lock-node.js';
 
@@ -12,7 +11,7 @@ import type { AcquireAnswer, ReleaseAnswer, ReleaseRequest } from './lock-node.j
  * known.
  */
 export function askForRelease(
-  { environment, nodes, quorum, options }: Ensemble,
+  { nodes, quorum, options, roundTimers }: Ensemble,
   answers: readonly (AcquireAnswer | null)[],
   request: ReleaseRequest,
   onDone: (listeners: number) => void,
@@ -36,7 +35,7 @@ export function askForRelease(
     }
     if (done >= quorum || answered >= touched.length) finish();
   };
-  const timer = new RoundTimer(environment, nodeTimeoutOf(options, request.ttl), finish);
+  const timer = roundTimers.start(nodeTimeoutOf(options, request.ttl), finish);
   for (const node of touched) node.release(request, onAnswer);
 }
 

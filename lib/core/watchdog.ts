@@ -64,11 +64,16 @@ export class Watchdog {
 
   #slotWithRoom(dueAt: Milliseconds): number {
     const last = Math.floor(dueAt / SLOT);
+    if (this.#hasRoom(last)) return last;
     const first = (dueAt + this.#environment.now()) / 2 / SLOT;
-    for (let slot = last; slot >= first; slot -= 1) {
-      if ((this.#slots.get(slot)?.size ?? 0) < SLOT_ROOM) return slot;
+    for (let slot = last - 1; slot >= first; slot -= 1) {
+      if (this.#hasRoom(slot)) return slot;
     }
     return last;
+  }
+
+  #hasRoom(slot: number): boolean {
+    return (this.#slots.get(slot)?.size ?? 0) < SLOT_ROOM;
   }
 
   // In the async context of the start, because it looks after everybody's locks: the call that came

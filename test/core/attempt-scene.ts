@@ -6,6 +6,7 @@ import { TokenSource } from '../../lib/core/fencing.js';
 import { Holding } from '../../lib/core/holding.js';
 import { silentObserver } from '../../lib/core/observer.js';
 import { resolveOptions } from '../../lib/core/options.js';
+import { RoundTimers } from '../../lib/core/round-timers.js';
 import { majorityOf } from '../../lib/core/quorum.js';
 import { TestNode } from '../support/test-node.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
@@ -61,6 +62,7 @@ export function prepare(nodeCount: number): Trial {
     options,
     environment,
     observer: silentObserver,
+    roundTimers: new RoundTimers(environment),
   };
   const tokens = new TokenSource(ensemble);
   const request = {

@@ -4,6 +4,7 @@ import { LockTakenError, NoQuorumError } from '../../lib/core/errors.js';
 import { lowestTokenOf, TOKENS_PER_BLOCK, TokenSource } from '../../lib/core/fencing.js';
 import { silentObserver } from '../../lib/core/observer.js';
 import { resolveOptions } from '../../lib/core/options.js';
+import { RoundTimers } from '../../lib/core/round-timers.js';
 import { majorityOf } from '../../lib/core/quorum.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
 import { TestNode } from '../support/test-node.js';
@@ -32,6 +33,7 @@ describe('the proposal of a token', () => {
       quorum: majorityOf(nodes.length),
       options: resolveOptions({}, nodes.length),
       observer: silentObserver,
+      roundTimers: new RoundTimers(environment),
     });
     return { environment, tokens };
   };

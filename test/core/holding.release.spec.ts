@@ -2,6 +2,7 @@ import { describe, expect, it, jest } from '@jest/globals';
 
 import { silentObserver } from '../../lib/core/observer.js';
 import { resolveOptions } from '../../lib/core/options.js';
+import { RoundTimers } from '../../lib/core/round-timers.js';
 import { askForRelease } from '../../lib/core/release-round.js';
 import { listen, requestFor, worldOf } from '../support/node-harness.js';
 import { setScene } from './scene.js';
@@ -13,7 +14,9 @@ describe('a round of release', () => {
     const { environment, nodes, node } = setScene();
     const token = Math.floor(environment.wallClock() * 1_000);
     const options = resolveOptions({}, nodes.length);
-    const ensemble = { nodes, quorum: 2, options, environment, observer: silentObserver };
+    const ports = { environment, observer: silentObserver };
+    const roundTimers = new RoundTimers(environment);
+    const ensemble = { nodes, quorum: 2, options, ...ports, roundTimers };
     const onDone = jest.fn();
     const ear = listen(node(0), worldOf(), 'r');
     const request = { ...requestFor({ world: options.world, token }), wakes: true };

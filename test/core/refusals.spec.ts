@@ -3,6 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import { LockTakenError, NoQuorumError } from '../../lib/core/errors.js';
 import { silentObserver } from '../../lib/core/observer.js';
 import { resolveOptions } from '../../lib/core/options.js';
+import { RoundTimers } from '../../lib/core/round-timers.js';
 import { refusalError } from '../../lib/core/refusals.js';
 import { expectInstance, setScene } from './scene.js';
 import type { FailedVerdict } from '../../lib/core/attempt.js';
@@ -34,6 +35,7 @@ function refusal(
     options: resolveOptions({}, 3),
     environment,
     observer: silentObserver,
+    roundTimers: new RoundTimers(environment),
   };
   const spent = { tieBreaker: null, attempts: 1, waited: 0 };
   return refusalError(ensemble, { resources, verdict, answers, clockOffsets, ...spent });

@@ -2,6 +2,7 @@
 import { majorityOf } from '../../lib/core/quorum.js';
 import { silentObserver } from '../../lib/core/observer.js';
 import { resolveOptions } from '../../lib/core/options.js';
+import { RoundTimers } from '../../lib/core/round-timers.js';
 import { Waiter } from '../../lib/core/waiter.js';
 import { WaitingRoom } from '../../lib/core/waiting.js';
 import { TestNode } from '../support/test-node.js';
@@ -19,6 +20,7 @@ export function setUp() {
     options: resolveOptions({}, nodes.length),
     environment,
     observer: silentObserver,
+    roundTimers: new RoundTimers(environment),
   });
   /** A call whose caller holds `held`. */
   const enterInside = (held: readonly string[], ...resources: string[]): Waiter => {

@@ -4,6 +4,7 @@ import { describe, expect, it } from '@jest/globals';
 
 import { LockTakenError } from '../../lib/core/errors.js';
 import { resolveOptions } from '../../lib/core/options.js';
+import { RoundTimers } from '../../lib/core/round-timers.js';
 import { WakeUps } from '../../lib/core/wake-ups.js';
 import { reasonOf, setScene } from './scene.js';
 import type { TestNode } from '../support/test-node.js';
@@ -230,7 +231,9 @@ describe('a lock that is tried for without waiting', () => {
 describe('the subscriptions to one resource', () => {
   async function listening(scene: Scene) {
     const { environment, nodes, observer } = scene;
-    const ensemble = { nodes, quorum: 2, options: resolveOptions({}, 3), environment, observer };
+    const options = resolveOptions({}, 3);
+    const roundTimers = new RoundTimers(environment);
+    const ensemble = { nodes, quorum: 2, options, environment, observer, roundTimers };
     const told: string[] = [];
     new WakeUps(ensemble, 'r', {
       onLive: () => told.push('live'),

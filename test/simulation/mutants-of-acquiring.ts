@@ -60,7 +60,7 @@ export const mutantsOfAcquiring: readonly Mutant[] = [
   {
     name: 'no validity check',
     rule: '4.5: now < validUntil - minValidity',
-    patches: [core('attempt', 'else if (this.#isInTime()) this.#win();', 'else this.#win();\n')],
+    patches: [core('attempt', 'else if (this.#isInTime(now)) this.#win();', 'else this.#win();\n')],
   },
   {
     name: 'no validity left to work with',
