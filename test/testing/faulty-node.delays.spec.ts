@@ -72,7 +72,7 @@ describe('a FaultyNode that hangs, is slow or is down', () => {
     node.delay(20);
     const slow = await redlock.acquire('a', 1_000, { wait: 0 });
     await slow.release();
-    node.delay(500);
+    node.delay(900);
     const error = await rejection(redlock.acquire('a', 1_000, { wait: 0 }));
 
     expect(error).toMatchObject({ code: 'NO_QUORUM', votes: [{ vote: 'none' }] });
