@@ -1,9 +1,11 @@
-// How a node is connected by what it is named by: user, database, address, TLS.
+// How a node is connected by what it is named by: user, database, address, TLS; and how long a
+// start waits for that.
 import { describe, expect, it, jest } from '@jest/globals';
 
 import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { Socket } from 'node:net';
+import { createServer, Socket, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -11,6 +13,7 @@ import { Redis, type RedisOptions } from 'ioredis';
 
 import { targetOfOptions, targetOfUrl } from '../../lib/nodes/redis-target.js';
 import { afterTest } from '../support/after-test.js';
+import { blockFor } from '../support/block-for.js';
 import { acquire, requestFor } from '../support/node-harness.js';
 import { startServer } from '../support/servers-of-test.js';
 import { create, idleClient } from './created-nodes.js';
@@ -148,4 +151,40 @@ describe('a connection', () => {
     afterTest(() => rmSync(directory, { recursive: true, force: true }));
     return directory;
   }
+});
+
+describe('the wait for nodes at the start', () => {
+  async function startSilentServer(): Promise<string> {
+    const sockets: Socket[] = [];
+    const server = createServer((socket) => void sockets.push(socket)).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    afterTest(() => {
+      server.close();
+      for (const socket of sockets) socket.destroy();
+    });
+    return `redis://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  }
+
+  it('goes on after code of the application has blocked the process for longer', async () => {
+    const { url } = await startServer();
+    const { nodes, whenReady } = create([url]);
+
+    const ready = whenReady(1_000);
+    blockFor(1_100);
+    await ready;
+
+    expect(nodes[0]?.status().state).toBe('up');
+  });
+
+  it('ends where a server takes connections and says nothing', async () => {
+    const { nodes, whenReady } = create([await startSilentServer()]);
+
+    const startedAt = performance.now();
+    await whenReady(200);
+    const waited = performance.now() - startedAt;
+
+    expect(nodes[0]?.status().state).toBe('connecting');
+    expect(waited).toBeGreaterThan(190);
+    expect(waited).toBeLessThan(2_000);
+  });
 });
