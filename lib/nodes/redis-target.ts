@@ -142,7 +142,7 @@ function overridesOf({ keepAlive = 0, sentinels }: ServerOptions) {
 }
 
 function optionsOfUrl(text: string, origin: string): RedisOptions {
-  const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(text)?.[1]?.toLowerCase();
+  const scheme = /^\s*([a-z][a-z0-9+.-]*):\/\//i.exec(text)?.[1]?.toLowerCase();
   if (scheme !== 'redis' && scheme !== 'rediss') {
     const found = scheme === undefined ? 'no scheme' : `"${scheme}://"`;
     throw new TypeError(`Expected ${origin} to begin with "redis://" or "rediss://", got ${found}`);

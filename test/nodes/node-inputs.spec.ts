@@ -36,6 +36,8 @@ describe('what a node may be named by', () => {
   it.each([
     ['redis://localhost', 'redis://localhost:6379/0'],
     ['redis:///2', 'redis://localhost:6379/2'],
+    // As a list out of a variable leaves them, split at its commas.
+    [' redis://example.test ', 'redis://example.test:6379/0'],
     ['REDISS://example.test', 'rediss://example.test:6379/0'],
     ['redis://Example.test:7000/3', 'redis://example.test:7000/3'],
     ['rediss://user:secret@example.test', 'rediss://example.test:6379/0'],
