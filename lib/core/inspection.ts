@@ -51,15 +51,15 @@ export async function inspectResource(
 }
 
 function askAll(ensemble: Ensemble, resource: string): Promise<(InspectAnswer | null)[]> {
-  const { environment, nodes, options } = ensemble;
+  const { nodes, options, roundTimers } = ensemble;
   return new Promise((resolve) => {
     const answers: (InspectAnswer | null)[] = nodes.map(() => null);
     const finish = (): void => {
-      environment.stopTimer(timer);
+      timer.stop();
       resolve([...answers]);
     };
     const timeout = nodeTimeoutOf(options, options.ttl);
-    const timer = environment.startTimer(timeout, finish, true);
+    const timer = roundTimers.start(timeout, finish);
     nodes.forEach((node, index) => {
       node.inspect(options.world, resource, (answer) => {
         answers[index] = answer;

@@ -197,6 +197,21 @@ describe('a process that is busy for longer than its nodes may take, right after
     }
     await redlock.close();
   });
+
+  it('hears from each of them who holds a resource', async () => {
+    const nodes = startNodes(await Promise.all([farServer(), farServer(), farServer()]));
+    await nodes.whenReady(5_000);
+    const redlock = new Redlock(nodes.nodes, { quarantine: false, nodeTimeout: 50 });
+
+    for (let round = 0; round < 5; round += 1) {
+      const inspected = redlock.inspect('a');
+      blockFor(100);
+
+      const states = (await inspected).nodes.map(({ state }) => state);
+      expect(states).toEqual(['free', 'free', 'free']);
+    }
+    await redlock.close();
+  });
 });
 
 /** A server whose answers take some turns of the event loop. */
