@@ -99,7 +99,9 @@ export class Acquisition {
         return;
       }
       // A lock that is granted at once, as most are, costs no promise but this one.
-      this.#startFirstAttempt((result) => {
+      const attempt = (onSettled: OnSettled): void =>
+        this.#startAttempt(0, this.#fullTimeout, null, onSettled);
+      waitingRoom.firstAttempts.start(this.waiter, attempt, (result) => {
         if (result instanceof Holding) grant(result);
         else this.#retryUntilGranted(result).then(grant, refuse);
       });
@@ -108,9 +110,10 @@ export class Acquisition {
 
   async #queueUp(): Promise<Holding> {
     await this.#untilTurn();
-    const first = (): Promise<AttemptResult> =>
-      new Promise((resolve) => this.#startFirstAttempt(resolve));
-    return this.#retryUntilGranted(this.#received() ?? (await first()));
+    // At once, however many are under way: the lock may have been left to it in place of others.
+    return this.#retryUntilGranted(
+      this.#received() ?? (await this.#attempt(0, this.#fullTimeout, null)),
+    );
   }
 
   async #untilTurn(): Promise<void> {
@@ -229,12 +232,6 @@ export class Acquisition {
     return new Promise((resolve) => {
       this.#startAttempt(low, timeout, tieBreaker, resolve);
     });
-  }
-
-  #startFirstAttempt(onSettled: OnSettled): void {
-    const attempt = (settle: OnSettled): void =>
-      this.#startAttempt(0, this.#fullTimeout, null, settle);
-    this.#context.waitingRoom.firstAttempts.start(this.waiter, attempt, onSettled);
   }
 
   #startAttempt(

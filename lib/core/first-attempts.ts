@@ -1,5 +1,5 @@
 import { inMicrotask } from './environment.js';
-import { TransientMap } from './transient-map.js';
+import { Linked, LinkedList } from './linked-list.js';
 import type { FailedAttempt, OnSettled } from './attempt.js';
 import type { Waiter } from './waiter.js';
 
@@ -13,41 +13,49 @@ const UNDER_WAY_MAX = 2_048;
 /** What an attempt comes to that is given up before any node was asked. */
 const CANCELLED: FailedAttempt = { verdict: 'cancelled', answers: [], tieBreaker: null };
 
-/** The first attempts of one process: so many at a time, in the order of the calls. */
+/** The first attempt of a call that has to wait until there is room for it. */
+class Later extends Linked<Later> {
+  constructor(readonly begin: () => void) {
+    super();
+  }
+}
+
+/** The attempts of calls whose turn it is at once: so many at a time, in the order of the calls. */
 export class FirstAttempts {
   #underWay = 0;
-  /** What starts those that are not yet under way. */
-  readonly #later = new TransientMap<() => void, null>();
+  readonly #later = new LinkedList<Later>();
 
-  /** Starts the waiter's attempt when there is room for it; until then it can be cancelled. */
+  /** Begins the waiter's attempt when there is room for it; until then it can be cancelled. */
   start(waiter: Waiter, attempt: (onSettled: OnSettled) => void, onSettled: OnSettled): void {
-    const run = (): void =>
+    const begin = (): void =>
       attempt((result) => {
         onSettled(result);
-        if (this.#later.size === 0) this.#underWay -= 1;
+        if (this.#later.first === null) this.#underWay -= 1;
         // Not before whoever gives up many calls, as a shutdown does, is done with it.
-        else inMicrotask(() => this.#startNext());
+        else inMicrotask(() => this.#beginNext());
       });
     if (this.#underWay < UNDER_WAY_MAX) {
       this.#underWay += 1;
-      run();
+      begin();
       return;
     }
-    this.#later.set(run, null);
+    const later = new Later(begin);
+    this.#later.insert(later);
     const cancel = (): void => {
-      this.#later.delete(run);
+      this.#later.remove(later);
       onSettled(CANCELLED);
     };
     waiter.attempt = { cancel };
   }
 
   // In the place of one that has settled.
-  #startNext(): void {
-    for (const run of this.#later.keys()) {
-      this.#later.delete(run);
-      run();
+  #beginNext(): void {
+    const next = this.#later.first;
+    if (next === null) {
+      this.#underWay -= 1;
       return;
     }
-    this.#underWay -= 1;
+    this.#later.remove(next);
+    next.begin();
   }
 }

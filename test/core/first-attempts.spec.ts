@@ -1,7 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
 
 import { NoQuorumError, RedlockClosedError } from '../../lib/core/errors.js';
+import { FirstAttempts } from '../../lib/core/first-attempts.js';
+import { Waiter } from '../../lib/core/waiter.js';
+import { SimulatedEnvironment } from '../support/simulated-environment.js';
 import { asked, setScene, type Scene } from './scene.js';
+import type { OnSettled } from '../../lib/core/attempt.js';
 import type { AcquireOptions } from '../../lib/core/options.js';
 import type { Lock } from '../../lib/core/lock.js';
 
@@ -82,6 +86,79 @@ describe('first attempts of one process', () => {
     await scene.until(scene.redlock.acquire('aborted', ttl, { wait: 0 }));
   });
 
+  it.each([0, 1, 2, 3, 4, 5])(
+    'that are aborted %i steps after a lock was left to them leave it to others, and end at once',
+    async (steps) => {
+      const scene = setScene();
+      const { redlock, environment, otherProcess, until } = scene;
+      const controller = new AbortController();
+      const reason = new Error('no longer wanted');
+      const lock = await until(redlock.acquire('r', ttl));
+      const next = scene.rejection(redlock.acquire('r', ttl, { signal: controller.signal }));
+      // Too patient to find out by itself.
+      const patient = otherProcess({ retryDelay: { min: 5_000, max: 6_000 } });
+      const others = patient.acquire('r', ttl, { wait: 20_000 });
+      await environment.advance(20);
+      for (const node of scene.nodes) node.delay({ answer: 20 });
+      const many = acquireMany(scene, LIMIT);
+      const releasedAt = environment.now();
+
+      void lock.release();
+      for (let step = 0; step < steps; step += 1) await Promise.resolve();
+      controller.abort(reason);
+
+      expect(await next).toBe(reason);
+      expect(environment.now() - releasedAt).toBeLessThan(20);
+      await until(others);
+      expect(environment.now() - releasedAt).toBeLessThan(200);
+      await until(Promise.all(many));
+    },
+  );
+
+  it('are as many again where all that were still to come were aborted meanwhile', async () => {
+    const scene = setUp();
+    const { environment, observer, until } = scene;
+    const controller = new AbortController();
+    const { signal } = controller;
+    const before = acquireMany(scene, LIMIT);
+    const aborted = [1, 2].map((name) => scene.redlock.acquire(`aborted:${name}`, ttl, { signal }));
+    const errors = aborted.map((call) => scene.rejection(call));
+    // Called when an attempt has settled, before another is begun in its place.
+    observer.roundDecided.mockImplementationOnce(() => controller.abort());
+    await until(Promise.all([...before, ...errors]));
+    const askedBefore = asked(scene, 'acquire');
+
+    const locks = Array.from({ length: LIMIT + 1 }, (_, index) =>
+      scene.redlock.acquire(`again:${index}`, ttl),
+    );
+    await environment.settle();
+
+    expect(asked(scene, 'acquire') - askedBefore).toBe(3 * LIMIT);
+    await until(Promise.all(locks));
+  });
+
+  it('take no longer each, however many are still to come', async () => {
+    const attempts = new FirstAttempts();
+    const environment = new SimulatedEnvironment();
+    const underWay: OnSettled[] = [];
+    const count = 300_000;
+    let settled = 0;
+    for (let index = 0; index < count; index += 1) {
+      const attempt = (onSettled: OnSettled): void => void underWay.push(onSettled);
+      const waiter = new Waiter(environment, ['r'], null);
+      attempts.start(waiter, attempt, () => (settled += 1));
+    }
+
+    const startedAt = performance.now();
+    for (let settle = underWay.pop(); settle !== undefined; settle = underWay.pop()) {
+      settle({ verdict: 'taken', answers: [], tieBreaker: null });
+      await Promise.resolve();
+    }
+
+    expect(settled).toBe(count);
+    expect(performance.now() - startedAt).toBeLessThan(5_000);
+  });
+
   it('that are still to come end with a shutdown', async () => {
     const scene = setUp();
     const calls = acquireMany(scene, LIMIT + 2);
@@ -95,22 +172,18 @@ describe('first attempts of one process', () => {
     expect(asked(scene, 'acquire')).toBe(3 * LIMIT);
   });
 
-  it('are no place to hand a lock over to', async () => {
+  it('of calls to which a lock is left are made at once', async () => {
     const scene = setUp();
-    const ends: (() => void)[] = [];
-    const holding = scene.redlock.using('r', {}, () => new Promise<void>((end) => ends.push(end)));
-    await scene.environment.advance(3);
-    const many = acquireMany(scene, LIMIT);
-    let runs = 0;
-    const next = scene.redlock.using('r', { wait: 0 }, () => {
-      runs += 1;
-    });
+    const lock = await scene.until(scene.redlock.acquire('r', ttl));
+    const next = scene.redlock.acquire('r', ttl);
+    const many = acquireMany(scene, 3 * LIMIT);
 
-    ends[0]?.();
-    await scene.until(Promise.all([holding, next, ...many]));
+    const releasedAt = scene.environment.now();
+    void lock.release();
+    await scene.until(next);
 
-    expect(runs).toBe(1);
-    expect(await scene.owners('r')).toEqual([null, null, null]);
+    expect(scene.environment.now() - releasedAt).toBeLessThan(4);
+    await scene.until(Promise.all(many));
   });
 
   it('hold up neither the extension nor the release of locks', async () => {
