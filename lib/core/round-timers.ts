@@ -77,9 +77,10 @@ class RoundQueue extends LinkedList<RoundTimer> {
   }
 
   start(onTimeout: () => void): RoundTimer {
+    // Before the clock is read: after a pause between the two, the timer would be found late.
+    if (this.first === null) this.#startTimer(this.#timeout);
     const round = new RoundTimer(this.#environment.now(), onTimeout, this);
     this.insert(round);
-    if (this.first === round) this.#startTimer(this.#timeout);
     return round;
   }
 
