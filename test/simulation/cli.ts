@@ -1,4 +1,4 @@
-// npm run simulate -- --seeds 10000 --from 1 | --seed N --trace
+// npm run simulate -- --seeds 10000 --from 1 | --seed N --trace; either with --narrow
 import { parseArgs } from 'node:util';
 
 import { describeFailure, describeSeed, describeTotals } from './report.js';
@@ -11,6 +11,7 @@ const { values } = parseArgs({
     seed: { type: 'string' },
     trace: { type: 'boolean', default: false },
     failures: { type: 'string', default: '1' },
+    narrow: { type: 'boolean', default: false },
   },
 });
 
@@ -25,7 +26,11 @@ if (values.seed !== undefined && values.trace) {
   const totals = await runSeeds(from, count, wholeNumber('failures', values.failures));
   console.log(describeTotals(totals, (performance.now() - startedAt) / 1_000));
   const [first, ...others] = totals.failures;
-  if (first !== undefined) console.log(await describeFailure(first));
+  if (first !== undefined) {
+    console.log(await describeFailure(first));
+    const narrow = values.narrow ? ' --narrow' : '';
+    console.log(`replay: npm run simulate -- --seed ${first.seed} --trace${narrow}`);
+  }
   for (const { seed, findings } of others) {
     console.log(`seed ${seed}: ${findings[0]?.check}: ${findings[0]?.message}`);
   }

@@ -32,7 +32,6 @@ export async function describeFailure(failure: Outcome): Promise<string> {
     ...(trace.length > LINES_MAX ? ['  …'] : []),
     ...trace.slice(-LINES_MAX),
     ...findings.map(({ check, at, message }) => `at ${at.toFixed(3)}: ${check}: ${message}`),
-    `replay: npm run simulate -- --seed ${failure.seed} --trace`,
   ].join('\n');
 }
 

@@ -36,6 +36,13 @@ describe('the simulated universes', () => {
     expect(output).toContain('failed seeds: 0');
   }, 120_000);
 
+  it('break none where calls wait until there is room for their first attempts', () => {
+    const { status, output } = simulate('--narrow', '--seeds', '300', '--from', '20000');
+
+    expect(status === 0 ? '' : output).toBe('');
+    expect(output).toContain('failed seeds: 0');
+  }, 60_000);
+
   it.each(FAILED_ONCE)('break none any more where %s (seed %i)', async (_, seed) => {
     const { findings } = await new Universe(drawPlan(seed), false).run();
 

@@ -51,6 +51,7 @@ describe('a mutant', () => {
     ['leases', 'unknown counted as granted', 'basic'],
     ['leftovers', 'no undo', 'basic'],
     ['told twice', 'double-counted answer', 'rounds'],
+    ['liveness', 'a decided first attempt keeps its room', 'basic'],
     ['idle', 'a bound that a clock sets is followed', 'nodeAhead'],
     ['nobody', 'a split vote is not heard out', 'raceNodeDown'],
     ['nobody', 'several owners count as one', 'raceStranger'],

@@ -39,7 +39,14 @@ export const livenessMutants: readonly Mutant[] = [
       ),
     ],
   },
-
+  {
+    name: 'a decided first attempt keeps its room',
+    rule: '10: the next first attempt begins when an earlier one is decided',
+    patches: [
+      core('first-attempts', 'UNDER_WAY_MAX = 2_048;', 'UNDER_WAY_MAX = 1;'),
+      core('first-attempts', '=== null) this.#underWay -= 1;', '=== null) return;'),
+    ],
+  },
   {
     // Either rule is enough by itself where few contend.
     name: 'the same node breaks the tie again after pauses alike',
