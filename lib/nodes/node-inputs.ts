@@ -1,9 +1,10 @@
 // From what an application names as nodes to the nodes themselves.
-import { systemEnvironment, type Environment, type TimerHandle } from '../core/environment.js';
+import { systemEnvironment, type Environment } from '../core/environment.js';
 import { isLockNode, type LockNode } from '../core/lock-node.js';
 import { silentObserver } from '../core/observer.js';
 import type { ResolvedOptions } from '../core/options.js';
 import { majorityOf } from '../core/quorum.js';
+import { RoundTimers } from '../core/round-timers.js';
 import type { RedlockPorts } from '../core/redlock.js';
 import { checkBoolean, hasMethods, isObject, wrongType } from '../core/option-checks.js';
 import type { Milliseconds } from '../core/units.js';
@@ -48,8 +49,8 @@ export type NodeInput =
 export interface NodeSet {
   readonly nodes: readonly LockNode[];
   /**
-   * Resolves when each node is up or failed to connect once, at most `limit` ms from now; later
-   * by as long as code blocks this process. A quarantined node is up.
+   * Resolves when each node is up or failed to connect once, at most `limit` ms from now; where
+   * code blocks this process until then, at most `limit` ms after that. A quarantined node is up.
    * @throws RangeError when two entries are the same server.
    * @throws Error when so many nodes are misconfigured that there can be no quorum.
    */
@@ -169,17 +170,10 @@ function nodeSet(
     async whenReady(limit) {
       const outcomes = Promise.all(own.map((node) => node.firstOutcome));
       await new Promise<void>((resolve) => {
-        // In steps: a start that blocks the process hears no node meanwhile, and loses one step.
-        let stepsLeft = STEPS_OF_START;
-        let timer: TimerHandle;
-        const next = (): void => {
-          if (stepsLeft === 0) resolve();
-          else timer = environment.startTimer(limit / STEPS_OF_START, next, true);
-          stepsLeft -= 1;
-        };
-        next();
+        // A start that blocks the process hears no node meanwhile.
+        const timer = new RoundTimers(environment).start(limit, resolve);
         void outcomes.then(() => {
-          environment.stopTimer(timer);
+          timer.stop();
           resolve();
         });
       });
@@ -190,9 +184,6 @@ function nodeSet(
     },
   };
 }
-
-/** Into how many timers the wait for the nodes is divided. */
-const STEPS_OF_START = 20;
 
 // A node that is down may come back; one that was refused needs somebody to act.
 function checkFit(nodeCount: number, own: readonly RedisNode[], peers: NodePeers): void {
