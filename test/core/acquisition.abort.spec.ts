@@ -142,9 +142,12 @@ describe("the caller's abort signal", () => {
     expect(wrong).toEqual([]);
   });
 
-  it.each([0, 1, 2, 3, 4, 5])(
-    'that comes %i steps after its turn leaves the turn to others, and waits for no node',
-    async (steps) => {
+  it.each(
+    // As many as may make their first attempts at a time: then others wait for room.
+    [0, 2_048].flatMap((crowd) => [0, 1, 2, 3, 4, 5].map((steps) => [steps, crowd] as const)),
+  )(
+    'that comes %i steps after its turn, among %i calls, leaves it to others and waits for no node',
+    async (steps, crowd) => {
       const { redlock, environment, nodes, otherProcess, until, rejection } = setScene();
       const controller = new AbortController();
       const lock = await until(redlock.acquire('r', ttl));
@@ -155,6 +158,7 @@ describe("the caller's abort signal", () => {
       // No longer: after 50 ms the lock is left to others at once.
       await environment.advance(20);
       for (const node of nodes) node.delay({ answer: 20 });
+      const calls = Array.from({ length: crowd }, (_, index) => redlock.acquire(`r${index}`, ttl));
       const releasedAt = environment.now();
 
       void lock.release();
@@ -165,6 +169,7 @@ describe("the caller's abort signal", () => {
       expect(environment.now() - releasedAt).toBeLessThan(20);
       await until(others);
       expect(environment.now() - releasedAt).toBeLessThan(200);
+      await until(Promise.all(calls));
     },
   );
 

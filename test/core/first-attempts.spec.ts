@@ -86,35 +86,6 @@ describe('first attempts of one process', () => {
     await scene.until(scene.redlock.acquire('aborted', ttl, { wait: 0 }));
   });
 
-  it.each([0, 1, 2, 3, 4, 5])(
-    'that are aborted %i steps after a lock was left to them leave it to others, and end at once',
-    async (steps) => {
-      const scene = setScene();
-      const { redlock, environment, otherProcess, until } = scene;
-      const controller = new AbortController();
-      const reason = new Error('no longer wanted');
-      const lock = await until(redlock.acquire('r', ttl));
-      const next = scene.rejection(redlock.acquire('r', ttl, { signal: controller.signal }));
-      // Too patient to find out by itself.
-      const patient = otherProcess({ retryDelay: { min: 5_000, max: 6_000 } });
-      const others = patient.acquire('r', ttl, { wait: 20_000 });
-      await environment.advance(20);
-      for (const node of scene.nodes) node.delay({ answer: 20 });
-      const many = acquireMany(scene, LIMIT);
-      const releasedAt = environment.now();
-
-      void lock.release();
-      for (let step = 0; step < steps; step += 1) await Promise.resolve();
-      controller.abort(reason);
-
-      expect(await next).toBe(reason);
-      expect(environment.now() - releasedAt).toBeLessThan(20);
-      await until(others);
-      expect(environment.now() - releasedAt).toBeLessThan(200);
-      await until(Promise.all(many));
-    },
-  );
-
   it('are as many again where all that were still to come were aborted meanwhile', async () => {
     const scene = setUp();
     const { environment, observer, until } = scene;
