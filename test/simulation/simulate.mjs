@@ -4,11 +4,11 @@ import { pathToFileURL } from 'node:url';
 import { join } from 'node:path';
 import { build } from './build.mjs';
 
-const narrow = {
-  file: 'lib/core/first-attempts.ts',
-  find: 'UNDER_WAY_MAX = 2_048;',
-  replace: 'UNDER_WAY_MAX = 1;',
-};
+const load = (folder, file) => import(pathToFileURL(join(folder, 'test/simulation', file)).href);
 
-const folder = await build(process.argv.includes('--narrow') ? [narrow] : []);
-await import(pathToFileURL(join(folder, 'test/simulation/cli.js')).href);
+let folder = await build();
+if (process.argv.includes('--narrow')) {
+  const { narrow } = await load(folder, 'mutant.js');
+  folder = await build([narrow]);
+}
+await load(folder, 'cli.js');

@@ -1,6 +1,6 @@
 // Broken versions that grant nothing wrong: they only let nobody have the lock, where somebody
 // could. A random universe can not be judged by that, so they stand apart from the others.
-import { core } from '../mutant.js';
+import { core, narrow } from '../mutant.js';
 import { mutants } from '../mutants.js';
 import type { Mutant } from '../mutant.js';
 
@@ -43,7 +43,7 @@ export const livenessMutants: readonly Mutant[] = [
     name: 'a decided first attempt keeps its room',
     rule: '10: the next first attempt begins when an earlier one is decided',
     patches: [
-      core('first-attempts', 'UNDER_WAY_MAX = 2_048;', 'UNDER_WAY_MAX = 1;'),
+      narrow,
       core('first-attempts', '=== null) this.#underWay -= 1;', '=== null) return;'),
     ],
   },
