@@ -1,7 +1,7 @@
 // How long rounds wait for the nodes. PROTOCOL.md section 4.5.
 //
 // Rounds that have the same time end in the order in which they began, so one timer is enough for
-// all of them. One for each would cost a tenth of what a lock costs.
+// all of them. One for each would be garbage that every lock makes twice.
 import { bindToContext, TIMER_ERROR, type Environment, type TimerHandle } from './environment.js';
 import { Linked, LinkedList } from './linked-list.js';
 import { TransientMap } from './transient-map.js';
