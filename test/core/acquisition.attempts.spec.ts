@@ -101,7 +101,7 @@ describe('the attempts of calls that wait for different resources', () => {
     const scene = setScene();
     for (const each of scene.nodes) each.occupy('r', 60_000);
 
-    for (let wait = 100; wait < 120; wait += 1) {
+    for (let wait = 100; wait < 160; wait += 1) {
       const start = scene.environment.now();
       await scene.rejection(scene.redlock.acquire('r', ttl, { wait }));
       // By as much as a timer of Node may be early it rests longer, to be sure that `wait` is over.
