@@ -14,11 +14,13 @@ import { startRedisServer, type RedisServer } from './support/redis-servers.js';
 describe('the ACL line for a Redis user', () => {
   const read = (file: string): string =>
     readFileSync(join(import.meta.dirname, '..', file), 'utf8');
+  const operations = read('docs/OPERATIONS.md');
   const rules = ['README.md', 'docs/OPERATIONS.md'].map(
     (file) => /ACL (SETUSER locks .*)/.exec(read(file))?.[1] ?? '',
   );
   const words = rules[0]?.split(' ') ?? [];
   const rights = words.filter((word) => word.startsWith('+'));
+  const unprefixed = words.map((word) => word.replace('app:', ''));
 
   it('is the same in all documents', () => {
     expect(rights.length).toBeGreaterThan(5);
@@ -36,10 +38,28 @@ describe('the ACL line for a Redis user', () => {
   });
 
   it('is enough for another database with select, and not without', async () => {
-    const without = await usedBy(words, 1);
+    const without = await usedBy(words, { database: 1 });
 
     expect(without.denied).toEqual(['select']);
-    expect(await usedBy([...words, '+select'], 1)).toEqual({ denied: [], failure: undefined });
+    expect(await usedBy([...words, '+select'], { database: 1 })).toEqual({
+      denied: [],
+      failure: undefined,
+    });
+  });
+
+  it('is enough without a keyPrefix once its patterns have none, and not as it is', async () => {
+    expect((await usedBy(words, { keyPrefix: '' })).denied.length).toBeGreaterThan(0);
+    expect(await usedBy(unprefixed, { keyPrefix: '' })).toEqual({ denied: [], failure: undefined });
+    const [, ...patterns] = /without one they are `(.*?)` and `(.*?)`/.exec(operations) ?? [];
+    expect(patterns).toEqual(unprefixed.filter((word) => /^[~&]/.test(word)));
+  });
+
+  it('is enough with the names of the resources and the nodes’ own keys in place of ~*', async () => {
+    const [, own = ''] = /`~order:\* (~.*?)`/.exec(operations) ?? [];
+    const names = ['~r', '~a', '~b', own];
+    const narrow = unprefixed.flatMap((word) => (word === '~*' ? names : [word]));
+
+    expect(await usedBy(narrow, { keyPrefix: '' })).toEqual({ denied: [], failure: undefined });
   });
 
   it.each([
@@ -58,16 +78,24 @@ describe('the ACL line for a Redis user', () => {
   });
 });
 
+/** Where the user locks. */
+interface Place {
+  readonly database: number;
+  readonly keyPrefix: string;
+}
+
 /** Uses all of the library as a user with these rights: what was denied, and what it came to. */
 async function usedBy(
   words: readonly string[],
-  database = 0,
+  place: Partial<Place> = {},
 ): Promise<{ denied: string[]; failure: unknown }> {
   const server = await startRedisServer();
   const admin = new Redis(server.url);
   await admin.call('ACL', [...words]);
   // There is one where a right is missing that it cannot go without.
-  const failure = await use(server, admin, database).catch((error: unknown) => error);
+  const failure = await use(server, admin, { database: 0, keyPrefix: 'app:', ...place }).catch(
+    (error: unknown) => error,
+  );
   const log = (await admin.call('ACL', ['LOG'])) as string[][];
   admin.disconnect();
   await server.stop();
@@ -76,10 +104,14 @@ async function usedBy(
   return { denied: denied.filter((command) => command !== 'client|setinfo'), failure };
 }
 
-async function use(server: RedisServer, admin: Redis, database: number): Promise<void> {
+async function use(
+  server: RedisServer,
+  admin: Redis,
+  { database, keyPrefix }: Place,
+): Promise<void> {
   const url = `${server.url.replace('redis://', 'redis://locks:secret@')}/${database}`;
   // Quarantined for about the ttlMax; the node timeout is one for a machine that is busy.
-  const options = { keyPrefix: 'app:', quarantine: true, ttlMax: 1_000, nodeTimeout: 250 };
+  const options = { keyPrefix, quarantine: true, ttlMax: 1_000, nodeTimeout: 250 };
   const sets = [1, 2].map(() => createNodes([url], resolveOptions(options, 1)));
   await Promise.all(sets.map((nodes) => nodes.whenReady(5_000)));
   const [holder, waiter] = sets.map((nodes) => new Redlock(nodes.nodes, options));
@@ -94,7 +126,7 @@ async function use(server: RedisServer, admin: Redis, database: number): Promise
     await lock?.extend(1_000);
     const waiting = waiter?.acquire('r', 1_000, { wait: 3_000 });
     expect((await holder?.inspect('r'))?.state).toBe('held');
-    await subscribed(admin);
+    await subscribed(admin, keyPrefix);
     await lock?.release();
     await (await waiting)?.release();
     expect((await holder?.inspect('r'))?.state).toBe('free');
@@ -105,9 +137,12 @@ async function use(server: RedisServer, admin: Redis, database: number): Promise
 }
 
 /** Resolves when the waiter has subscribed; with a user who may not, while the lock is held. */
-async function subscribed(admin: Redis): Promise<void> {
+async function subscribed(admin: Redis, keyPrefix: string): Promise<void> {
   for (let look = 0; look < 70; look += 1) {
-    const channels = (await admin.call('PUBSUB', ['CHANNELS', 'app:redlock:wake:*'])) as string[];
+    const channels = (await admin.call('PUBSUB', [
+      'CHANNELS',
+      `${keyPrefix}redlock:wake:*`,
+    ])) as string[];
     if (channels.length > 0) return;
     await setTimeout(10);
   }
