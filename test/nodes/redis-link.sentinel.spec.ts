@@ -5,6 +5,7 @@ import { eventually } from '../support/eventually.js';
 import {
   expectNoUnhandledRejections,
   IMPATIENT,
+  replyAsSentinel,
   startNodes,
   startPretender,
   startServer,
@@ -31,11 +32,7 @@ describe('a Sentinel that hangs', () => {
   async function startSentinels() {
     const server = await startServer();
     const hung = await startHung();
-    const works = await startPretender((words) => {
-      if (!words.includes('sentinel')) return '+OK\r\n';
-      if (words.includes('sentinels')) return '*0\r\n';
-      return `*2\r\n$9\r\n127.0.0.1\r\n$${`${server.port}`.length}\r\n${server.port}\r\n`;
-    });
+    const works = await startPretender((words) => replyAsSentinel(words, server.port));
     return { hung, sentinels: [hung.address, works.address] };
   }
 

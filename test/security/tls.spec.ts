@@ -9,6 +9,7 @@ import { resolveOptions } from '../../lib/core/options.js';
 import { Redlock } from '../../lib/core/redlock.js';
 import { createNodes, type NodeInput } from '../../lib/nodes/node-inputs.js';
 import { client, server } from '../support/redis-of-spec.js';
+import { replyAsSentinel, startPretender } from '../support/servers-of-test.js';
 
 // A busy machine must not decide.
 const patient = { nodeTimeout: 2_000, ttl: 10_000 };
@@ -70,6 +71,27 @@ describe('TLS', () => {
     expect(await lockOver({ host: '127.0.0.1', port: tlsPort, tls })).toMatchObject({
       resources: ['r'],
     });
+  });
+
+  it('finds its server by a Sentinel that speaks TLS and wants a password of its own', async () => {
+    const key = readFileSync(join(folder, 'key.pem'));
+    let isKnown = false;
+    const { address } = await startPretender(
+      (words) => {
+        isKnown ||= words.includes('of the Sentinel');
+        const isRefused = words.includes('sentinel') && !isKnown;
+        return isRefused ? '-NOAUTH Authentication required.\r\n' : replyAsSentinel(words, tlsPort);
+      },
+      { cert: certificate, key },
+    );
+    const tls = { ca: certificate, servername: 'locks.test' };
+    const master = { name: 'main', tls, enableTLSForSentinelMode: true };
+    const plain = { ...master, sentinels: [address] };
+    const secret = { sentinelTLS: tls, sentinelPassword: 'of the Sentinel' };
+
+    await expect(lockOver(plain)).rejects.toThrow('Connection is closed');
+    await expect(lockOver({ ...plain, sentinelTLS: tls })).rejects.toThrow('NOAUTH');
+    expect(await lockOver({ ...plain, ...secret })).toMatchObject({ resources: ['r'] });
   });
 
   it.each(['?rejectUnauthorized=false', '?tls=false', '?ssl_cert_reqs=none', '?family=0&tls=no'])(

@@ -1,5 +1,6 @@
 // Servers, and nodes over them, that end with their test.
 import { createServer, type AddressInfo, type Socket } from 'node:net';
+import { createServer as createTlsServer, type TlsOptions } from 'node:tls';
 
 import { afterAll, beforeAll, expect } from '@jest/globals';
 import { Redis } from 'ioredis';
@@ -102,16 +103,20 @@ export async function callsOf(client: Redis, command: string): Promise<number> {
 }
 
 /** Listens, and answers each command with what `reply` gives for its words, if anything. */
-export async function startPretender(reply: (words: string) => string | null) {
+export async function startPretender(
+  reply: (words: string) => string | null,
+  tls: TlsOptions | null = null,
+) {
   const sockets = new Set<Socket>();
-  const server = createServer((socket) => {
+  const onSocket = (socket: Socket): void => {
     sockets.add(socket.on('error', () => undefined));
     socket.on('close', () => sockets.delete(socket));
     socket.on('data', (data) => {
       const commands = data.toString().split(/^(?=\*)/m);
       for (const words of commands) socket.write(reply(words) ?? '');
     });
-  });
+  };
+  const server = tls === null ? createServer(onSocket) : createTlsServer(tls, onSocket);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   afterTest(() => {
     server.close();
@@ -121,6 +126,13 @@ export async function startPretender(reply: (words: string) => string | null) {
     sockets,
     address: { host: '127.0.0.1', port: (server.address() as AddressInfo).port },
   };
+}
+
+/** What a Sentinel replies that knows no other one, and a master on `port` of this machine. */
+export function replyAsSentinel(words: string, port: number): string {
+  if (!words.includes('sentinel')) return '+OK\r\n';
+  if (words.includes('sentinels')) return '*0\r\n';
+  return `*2\r\n$9\r\n127.0.0.1\r\n$${`${port}`.length}\r\n${port}\r\n`;
 }
 
 /** Resolves when what was asked for in this tick is on its way. */
