@@ -6,6 +6,8 @@ import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from '@jest/globals';
 import ts from 'typescript';
 
+import { resolveOptions } from '../lib/core/options.js';
+
 const root = join(import.meta.dirname, '..');
 const guides = readdirSync(join(root, 'docs')).filter((file) => file.endsWith('.md'));
 const documents = ['README.md', 'SECURITY.md', ...guides.map((file) => `docs/${file}`)];
@@ -41,6 +43,27 @@ describe('the safety page', () => {
 
     expect(caught).toBeDefined();
     expect(counted('docs/SAFETY.md')).toEqual([caught]);
+  });
+});
+
+describe('the pause between restarts of nodes on the operations page', () => {
+  const page = read('docs/OPERATIONS.md');
+
+  it.each([100, 5_000, 30_000, 86_400_000])(
+    'is enough for a late connection, the quarantine, and an extension, with a ttlMax of %i ms',
+    (ttlMax) => {
+      const { world } = resolveOptions({ ttl: 100, ttlMax }, 3);
+      const lateConnection = 3_000;
+
+      expect(page).toContain('or after one and a half times `ttlMax` and 3 s');
+      expect(1.5 * ttlMax + 3_000).toBeGreaterThan(lateConnection + world.quarantine + ttlMax / 3);
+    },
+  );
+
+  it('is the same in seconds for the default', () => {
+    const [, seconds = ''] = /`minReadySeconds: (\d+)`/.exec(page) ?? [];
+
+    expect(Number(seconds) * 1_000).toBe(1.5 * resolveOptions({}, 3).ttlMax + 3_000);
   });
 });
 

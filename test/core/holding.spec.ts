@@ -216,6 +216,18 @@ describe('a node that lost its keys', () => {
     expect(lock.isValid).toBe(true);
   });
 
+  it('may cost the lock with the next one, if no extension comes in between that counts it again', async () => {
+    const { environment, redlock, node, until } = setScene();
+    const lock = await until(redlock.acquire('r', ttl, watched));
+    node(1).restart();
+    await environment.advance(ttl / 3 + 10);
+
+    node(0).restart();
+    await environment.advance(ttl / 3 + 10);
+
+    expect(lock.isValid).toBe(false);
+  });
+
   it('may move the end of validity to an earlier one, of which the holder is told in time', async () => {
     const { environment, redlock, node, until } = setScene();
     const lock = await until(redlock.acquire('r', ttl));
