@@ -260,6 +260,7 @@ const LATENESS_MAX: Milliseconds = 10;
 
 /**
  * Arguments of all unanswered commands together; a lone lock has some 10, a call of 128 some 135.
- * More than a live server owes, unless it is far away and asked for a thousand locks at once.
+ * More than the 2,048 locks that a process acquires for the first time at a time and as many that
+ * it releases, which a live server owes if it is far away.
  */
-const BACKLOG_ARGUMENTS_MAX = 4_096;
+const BACKLOG_ARGUMENTS_MAX = 6_144;

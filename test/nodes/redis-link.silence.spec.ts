@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { systemEnvironment, type Environment } from '../../lib/core/environment.js';
 import type { RedlockOptions } from '../../lib/core/options.js';
 import { afterTest } from '../support/after-test.js';
-import { acquire, inspect, requestFor, worldOf } from '../support/node-harness.js';
+import { acquire, inspect, release, requestFor, worldOf } from '../support/node-harness.js';
 import type { RedisServer } from '../support/redis-servers.js';
 import {
   callsOf,
@@ -133,6 +133,21 @@ describe('a server that hangs (SIGSTOP)', () => {
     await looked.log.untilState('up');
     return looked;
   }
+
+  it('is given its time where it owes what a process asks at once', async () => {
+    const server = await startServer();
+    const { looks, node } = await startLooked(server, PATIENT);
+    server.freeze();
+    // As many as a process acquires for the first time at a time, and as many that it releases.
+    const world = worldOf();
+    const requests = Array.from({ length: 2_048 }, () => requestFor({ world }));
+    for (const request of requests) void acquire(node, request);
+    for (const request of requests) void release(node, request);
+    // Sent when the tick ends.
+    await sleep(0);
+
+    expect(looks(4)).toEqual(['up', 'up', 'up', 'up']);
+  });
 
   it('is suspended after three looks in a row that came on time', async () => {
     const server = await startServer();
