@@ -11,6 +11,7 @@ import {
 
 import { systemEnvironment } from '../core/environment.js';
 import { RedlockError } from '../core/errors.js';
+import { TransientMap } from '../core/transient-map.js';
 import type {
   AcquireMessage,
   ExtendMessage,
@@ -27,7 +28,7 @@ export class LockSpans {
   readonly #tracer: Tracer;
   readonly #hasResourceNames: boolean;
   /** The spans of held locks, by owner id. */
-  readonly #held = new Map<string, Span>();
+  readonly #held = new TransientMap<string, Span>();
 
   constructor(tracer: Tracer, hasResourceNames: boolean) {
     this.#tracer = tracer;
