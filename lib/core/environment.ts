@@ -7,7 +7,7 @@ import * as timers from 'node:timers';
 import { hasMethods, wrongType } from './option-checks.js';
 import type { Milliseconds } from './units.js';
 
-/** A started timer, to be handed back to {@link Environment.stopTimer}. */
+/** A started timer, to be handed back to {@link Environment.stopTimer}; never null. */
 export type TimerHandle = unknown;
 
 /** A timer is early by less than this: Node cuts delays, and its clock, to whole ms. */
@@ -29,13 +29,13 @@ export interface Environment {
   wallClock(): Milliseconds;
 
   /**
-   * Calls back once, `delay` ms from now or later, or sooner by less than 2 ms, as timers of Node
-   * do. A timer somebody waits for keeps the process alive (`holdsProcess`); one that only notifies
-   * or extends never does.
+   * Calls back once, `delay` ms (with fractions, up to 2_147_483_647) from now or later, or sooner
+   * by less than 2 ms, as timers of Node do. A timer somebody waits for keeps the process alive
+   * (`holdsProcess`); one that only notifies or extends never does.
    */
   startTimer(delay: Milliseconds, callback: () => void, holdsProcess: boolean): TimerHandle;
 
-  /** Stops a timer; one that has fired already is left alone. */
+  /** Stops a timer; one that has fired already, or null in place of one, is left alone. */
   stopTimer(timer: TimerHandle): void;
 
   /** A number of at least 0 and less than 1. Need not be unpredictable. */
