@@ -115,7 +115,7 @@ export class Attempt {
     this.#answers[index] = answer;
     if ('nodeTime' in answer) this.#tokens.learn(index, answer.nodeTime);
     if (this.#holding !== null) {
-      this.#holding.onLateAnswer(index, answer, this.#terms);
+      this.#holding.onLateAnswer(index, answer);
     } else if (this.#failure !== null) {
       if (mayHoldKeys(answer)) this.#undoAt(index);
     } else {

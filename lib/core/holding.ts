@@ -122,9 +122,9 @@ export class Holding implements Extendable {
   }
 
   /** A node answered the acquisition after the quorum was reached. */
-  onLateAnswer(node: number, answer: AcquireAnswer, terms: RoundTerms): void {
+  onLateAnswer(node: number, answer: AcquireAnswer): void {
     if (this.#releasing !== null) this.#undoLate(node, answer);
-    else if (answer.vote === 'granted' && this.isHeld()) this.#leases.grant(node, terms);
+    else if (answer.vote === 'granted' && this.isHeld()) this.#leases.grant(node, this.#terms);
   }
 
   /**

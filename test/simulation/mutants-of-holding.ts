@@ -26,9 +26,9 @@ export const mutantsOfHolding: readonly Mutant[] = [
     patches: [
       core(
         'holding',
-        "answer.vote === 'granted' && this.isHeld()) this.#leases.grant(node, terms);",
+        "answer.vote === 'granted' && this.isHeld()) this.#leases.grant(node, this.#terms);",
         "answer.vote === 'granted' && this.isHeld()) " +
-          `this.#leases.grant(node, ${laterTerms('terms')});`,
+          `this.#leases.grant(node, ${laterTerms('this.#terms')});`,
       ),
     ],
   },
