@@ -184,9 +184,9 @@ export class MemoryNode implements LockNode {
   }
 
   #highestRefused(world: World, keys: readonly string[], now: Microseconds): Microseconds {
-    let lowest = now - world.clockSkewMax * 1_000;
-    for (const key of keys) lowest = Math.max(lowest, this.#fences.get(key, now) ?? 0);
-    return lowest;
+    let low = now - world.clockSkewMax * 1_000;
+    for (const key of keys) low = Math.max(low, this.#fences.get(key, now) ?? 0);
+    return low;
   }
 
   #record(world: World, keys: readonly string[], token: Microseconds, now: Microseconds): void {
