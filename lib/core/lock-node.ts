@@ -53,7 +53,8 @@ export interface OwnerRequest {
  * - `quarantined`: stored, but the node restarted too recently for its vote to count.
  * - `failed`: an error, or an unknown outcome; `mayHold` when the keys may be stored all the same.
  *
- * `nodeTime` is when the node decided, by its clock, or up to 0.1 ms later.
+ * `nodeTime` is when the node decided, by its clock, or up to 0.1 ms later; without fencing it may
+ * be 0, as nobody asks for it.
  */
 export type AcquireAnswer =
   | { readonly vote: 'granted'; readonly nodeTime: Microseconds }

@@ -35,9 +35,9 @@ export interface RedlockStatus {
   /** How many nodes make a majority. */
   readonly quorum: number;
   readonly nodes: readonly NodeStatus[];
-  /** How many locks this process holds. */
+  /** How many locks this process holds in this lock domain. */
   readonly held: number;
-  /** How many calls of this process wait for a lock or try to get one. */
+  /** How many calls of this process wait for a lock of this domain or try to get one. */
   readonly waiting: number;
 }
 

@@ -88,10 +88,11 @@ export class RedlockService {
 
   /**
    * Runs `body` under a lock of `resources`, extended by the watchdog, and releases it when what
-   * the body returned has settled. Inside, {@link currentLock} finds the lock. The body's own
-   * error comes out as it is. An Observable or a stream that the body returns is used without the
-   * lock: end it inside, or use `@Locked`. A body must await a call inside it that joins its lock
-   * (`reentrant`): the lock ends with the outermost body.
+   * the body returned has settled. A number in place of the options is the `ttl`. Inside,
+   * {@link currentLock} finds the lock. The body's own error comes out as it is. An Observable or a
+   * stream that the body returns is used without the lock: end it inside, or use `@Locked`. A body
+   * must await a call inside it that joins its lock (`reentrant`): the lock ends with the outermost
+   * body.
    * @throws LockLostError when the lock was lost before a body that succeeded had ended; the error
    *   has the body's result. Without running the body: LockLostError when the lock was lost before
    *   the body began, and the rest as {@link acquire}.

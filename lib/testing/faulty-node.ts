@@ -145,7 +145,10 @@ export class FaultyNode implements LockNode {
     this.#latency = checkLatency(latency);
   }
 
-  /** From now on the node refuses the operations (by default all) at once, as if it were down. */
+  /**
+   * From now on the node refuses the operations (by default all) at once, as if it were down.
+   * @throws TypeError for a misspelt one.
+   */
   refuse(...operations: readonly NodeOperation[]): void {
     this.fail('down', ...operations);
   }
@@ -201,8 +204,8 @@ export class FaultyNode implements LockNode {
   }
 
   /**
-   * Lets another client take `key` on this node for `ttl` ms (by default 10_000), past all faults.
-   * Does nothing if the key is held. The key is the resource's name, after the `keyPrefix`.
+   * Lets another client take `key` on this node for `ttl` ms (from 1, by default 10_000), past all
+   * faults. Does nothing if the key is held. The key is the resource's name, after the `keyPrefix`.
    * @throws TypeError, RangeError for a bad key, ttl or owner.
    */
   occupy(key: string, ttl: Milliseconds = 10_000, ownerId = stranger): void {
