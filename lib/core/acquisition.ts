@@ -174,13 +174,13 @@ export class Acquisition {
     }
   }
 
-  // No further attempts behind a holder of this process: the lock may be handed to this call while
-  // it rests, and it would not look for that, but ask the nodes.
   #isSpent(result: FailedAttempt): boolean {
     if (this.#patience() > 0) return false;
     // The key on the deciding node may be that of somebody who is gone.
     const isSplit = (decidedBy(result) ?? tieBreakerOf(result)) !== null;
     if (this.attempts >= SPLIT_ATTEMPTS_MIN || !isSplit) return true;
+    // None behind a holder of this process: the lock may be handed to this call while it rests, and
+    // it would not look for that, but ask the nodes.
     return !this.#context.waitingRoom.isTurn(this.waiter);
   }
 

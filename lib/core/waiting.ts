@@ -80,6 +80,7 @@ export class WaitingRoom {
   listen(waiter: Waiter): boolean {
     let isLive = true;
     for (const { line } of waiter.places) {
+      // It was found taken: others have had their turn.
       line.handOvers = 0;
       line.passedOverSince = null;
       line.wakeUps ??= this.#listenTo(line);
