@@ -44,7 +44,7 @@ export class LockMetrics {
   readonly #extensions;
   readonly #losses;
   /** Domains and classes whose trouble counters have begun, at 0. */
-  readonly #locked = new Set<string>();
+  readonly #begun = new Set<string>();
 
   constructor(meter: Meter) {
     const inSeconds = (name: string, description: string, boundaries: number[]) =>
@@ -101,8 +101,8 @@ export class LockMetrics {
   // trouble, and there is seldom a second one.
   #beginTroubles(lock: Attributes): void {
     const key = Object.values(lock).join('\n');
-    if (this.#locked.has(key) || this.#locked.size === CLASSES_MAX) return;
-    this.#locked.add(key);
+    if (this.#begun.has(key) || this.#begun.size === CLASSES_MAX) return;
+    this.#begun.add(key);
     for (const reason of lossReasons) {
       this.#losses.add(0, { ...lock, 'nestjs_locked.loss.reason': lossReasonOf(reason) });
     }
