@@ -68,7 +68,7 @@ export class NodeHealth {
    * It refused to lock, or to release: a finding, with the latest reason, until it does so again. A
    * refusal that comes and goes in that time is reported once.
    */
-  refused(what: 'locks' | 'releases', reason: string): void {
+  noteRefusal(what: 'locks' | 'releases', reason: string): void {
     if (this.#state !== 'up') return;
     const finding = `It refuses ${what}: ${reason.replace(/\.?$/, '.')}`;
     const isKnown = this.#refusals.has(what);
@@ -77,7 +77,7 @@ export class NodeHealth {
   }
 
   /** It locked, or would; or it did what a release asked for. */
-  granted(what: 'locks' | 'releases'): void {
+  noteGrant(what: 'locks' | 'releases'): void {
     const refusal = this.#refusals.get(what);
     if (refusal === undefined || this.environment.now() - refusal.at < REFUSAL_KEPT) return;
     this.#refusals.delete(what);

@@ -189,7 +189,7 @@ export class RedisNode implements LockNode {
     const answer = this.#readNews(reply);
     if (answer.vote !== 'failed') this.#releases.onVote();
     const isStored = answer.vote === 'granted' || answer.vote === 'quarantined';
-    if (isStored) this.#health.granted('locks');
+    if (isStored) this.#health.noteGrant('locks');
     return answer;
   };
 
@@ -213,14 +213,14 @@ export class RedisNode implements LockNode {
     { ownerId, refusal }: Extract<InspectAnswer, { vote: 'found' }>,
     releaseRefusal: string | null,
   ): void {
-    if (refusal !== '') this.#health.refused('locks', refusal);
-    else if (ownerId === null) this.#health.granted('locks');
-    if (releaseRefusal === '') this.#health.granted('releases');
-    else if (releaseRefusal !== null) this.#health.refused('releases', releaseRefusal);
+    if (refusal !== '') this.#health.noteRefusal('locks', refusal);
+    else if (ownerId === null) this.#health.noteGrant('locks');
+    if (releaseRefusal === '') this.#health.noteGrant('releases');
+    else if (releaseRefusal !== null) this.#health.noteRefusal('releases', releaseRefusal);
   }
 
   #heardOfFailure(failure: FailedAnswer): FailedAnswer {
-    if (isRefusal(failure)) this.#health.refused('locks', failure.message);
+    if (isRefusal(failure)) this.#health.noteRefusal('locks', failure.message);
     return failure;
   }
 

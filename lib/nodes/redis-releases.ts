@@ -108,7 +108,7 @@ export class RedisReleases {
     const answer = failure ?? this.#readReleased(reply);
     if (answer.vote === 'done') {
       this.#pending.confirm(release);
-      this.#settings.health.granted('releases');
+      this.#settings.health.noteGrant('releases');
     } else {
       this.#onRefused(release, answer);
     }
@@ -123,7 +123,7 @@ export class RedisReleases {
     const { health, usable } = this.#settings;
     const isKept = this.#pending.keepRefused(release);
     if (reason.isMisconfiguration) {
-      health.refused('releases', reason.message);
+      health.noteRefusal('releases', reason.message);
       return;
     }
     release.sentOn = null;

@@ -69,7 +69,7 @@ describe('a node that is suspended and resumes over and over', () => {
 
   it('is told of at once with what is found wrong', async () => {
     await flap(2);
-    health.refused('releases', 'NOPERM');
+    health.noteRefusal('releases', 'NOPERM');
     await environment.settle();
 
     expect(log.messages.slice(3)).toEqual(['It refuses releases: NOPERM.']);
@@ -81,14 +81,14 @@ describe('a node that refuses locks', () => {
 
   it('is told of once, and has it among its findings, until it grants again', async () => {
     for (let count = 0; count < 100; count += 1) {
-      health.refused('locks', 'OOM');
+      health.noteRefusal('locks', 'OOM');
       await environment.advance(1_000);
-      health.granted('locks');
+      health.noteGrant('locks');
     }
     const { findings } = health.status();
-    health.refused('locks', 'NOREPLICAS');
+    health.noteRefusal('locks', 'NOREPLICAS');
     await environment.advance(10_000);
-    health.granted('locks');
+    health.noteGrant('locks');
     await environment.settle();
 
     expect(findings).toEqual([REFUSAL]);
@@ -98,8 +98,8 @@ describe('a node that refuses locks', () => {
   });
 
   it('has the latest reason among its findings, which is what is to be mended now', async () => {
-    health.refused('locks', 'MISCONF Errors writing to disk');
-    health.refused('locks', 'OOM');
+    health.noteRefusal('locks', 'MISCONF Errors writing to disk');
+    health.noteRefusal('locks', 'OOM');
     await environment.settle();
 
     expect(health.status().findings).toEqual([REFUSAL]);
@@ -107,9 +107,9 @@ describe('a node that refuses locks', () => {
   });
 
   it('is another once it was lost', async () => {
-    health.refused('locks', 'OOM');
+    health.noteRefusal('locks', 'OOM');
     health.unavailable(lostOutcome('connection closed'));
-    health.refused('locks', 'OOM');
+    health.noteRefusal('locks', 'OOM');
     health.up([]);
     await environment.settle();
 
@@ -157,7 +157,7 @@ describe('a node with findings', () => {
   });
 
   it('keeps none for each time that a server words a refusal anew', () => {
-    for (let count = 0; count < 1_000; count += 1) health.refused('releases', `${count}`);
+    for (let count = 0; count < 1_000; count += 1) health.noteRefusal('releases', `${count}`);
 
     expect(health.status().findings).toEqual(['It refuses releases: 999.']);
   });
@@ -167,16 +167,16 @@ describe('a node that refuses releases', () => {
   const REFUSAL = 'It refuses releases: NOPERM.';
 
   it('is told of, and has it among its findings until it does what they ask again', async () => {
-    health.refused('releases', 'NOPERM');
+    health.noteRefusal('releases', 'NOPERM');
     await environment.advance(5_000);
-    health.refused('releases', 'NOPERM');
+    health.noteRefusal('releases', 'NOPERM');
     await environment.advance(9_999);
-    health.granted('releases');
+    health.noteGrant('releases');
     const before = health.status().findings;
     await environment.advance(1);
-    health.granted('locks');
+    health.noteGrant('locks');
     const { findings } = health.status();
-    health.granted('releases');
+    health.noteGrant('releases');
     await environment.settle();
 
     expect([before, findings]).toEqual([[REFUSAL], [REFUSAL]]);
