@@ -8,7 +8,7 @@ import type { Waiter } from './waiter.js';
  * for 100,000 locks in one turn would hear of the last ones when too little of their ttl is left.
  * At 20 ms to the nodes this many are still 100,000 a second.
  */
-const UNDER_WAY_MAX = 2_048;
+export const FIRST_ATTEMPTS_MAX = 2_048;
 
 /** What an attempt comes to that is given up before any node was asked. */
 const CANCELLED: FailedAttempt = { verdict: 'cancelled', answers: [], tieBreaker: null };
@@ -34,7 +34,7 @@ export class FirstAttempts {
         // Not before whoever gives up many calls, as a shutdown does, is done with it.
         else inMicrotask(() => this.#beginNext());
       });
-    if (this.#underWay < UNDER_WAY_MAX) {
+    if (this.#underWay < FIRST_ATTEMPTS_MAX) {
       this.#underWay += 1;
       begin();
       return;

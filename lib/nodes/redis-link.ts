@@ -1,5 +1,6 @@
 // Keeps one server connected: connects, audits, watches for silence, connects anew.
 import { bindToContext, type Environment, type TimerHandle } from '../core/environment.js';
+import { FIRST_ATTEMPTS_MAX } from '../core/first-attempts.js';
 import type { FailedAnswer, World } from '../core/lock-node.js';
 import type { Milliseconds } from '../core/units.js';
 import type { NodeHealth } from './node-health.js';
@@ -260,7 +261,7 @@ const LATENESS_MAX: Milliseconds = 10;
 
 /**
  * Arguments of all unanswered commands together; a lone lock has some 10, a call of 128 some 135.
- * More than the 2,048 locks that a process acquires for the first time at a time and as many that
- * it releases, which a live server owes if it is far away.
+ * A live server that is far away owes those of all first attempts that are under way, and of as
+ * many releases.
  */
-const BACKLOG_ARGUMENTS_MAX = 6_144;
+const BACKLOG_ARGUMENTS_MAX = 3 * FIRST_ATTEMPTS_MAX;

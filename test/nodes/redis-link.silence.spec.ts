@@ -5,6 +5,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 import { systemEnvironment, type Environment } from '../../lib/core/environment.js';
+import { FIRST_ATTEMPTS_MAX } from '../../lib/core/first-attempts.js';
 import type { RedlockOptions } from '../../lib/core/options.js';
 import { afterTest } from '../support/after-test.js';
 import { acquire, inspect, release, requestFor, worldOf } from '../support/node-harness.js';
@@ -138,9 +139,9 @@ describe('a server that hangs (SIGSTOP)', () => {
     const server = await startServer();
     const { looks, node } = await startLooked(server, PATIENT);
     server.freeze();
-    // As many as a process acquires for the first time at a time, and as many that it releases.
+    // All first attempts that may be under way, and as many releases.
     const world = worldOf();
-    const requests = Array.from({ length: 2_048 }, () => requestFor({ world }));
+    const requests = Array.from({ length: FIRST_ATTEMPTS_MAX }, () => requestFor({ world }));
     for (const request of requests) void acquire(node, request);
     for (const request of requests) void release(node, request);
     // Sent when the tick ends.
