@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { Inject, Injectable, Module, type DynamicModule } from '@nestjs/common';
+import { ConfigModule, ConfigService } from '@nestjs/config';
 import type { TestingModule } from '@nestjs/testing';
 import {
   currentLock,
@@ -58,6 +59,27 @@ describe('RedlockModule registered', () => {
     });
 
     expect(await quorumOf([module])).toBe(2);
+  });
+
+  it('over the nodes that the configuration names', async () => {
+    const servers = await Promise.all([startServer(), startServer(), startServer()]);
+    const configured = () => ({ NODES: servers.map(({ url }) => url).join(',') });
+    const module = RedlockModule.forRootAsync({
+      imports: [ConfigModule.forRoot({ load: [configured], ignoreEnvFile: true })],
+      inject: [ConfigService],
+      useFactory: (config: ConfigService) => ({
+        nodes: config.getOrThrow<string>('NODES').split(','),
+        quarantine: false,
+      }),
+    });
+
+    const redlock = (await startPlain({ imports: [module] })).get(RedlockService);
+    const keys = redlock.using('a', () =>
+      Promise.all(servers.map(({ client }) => client.get('a'))),
+    );
+
+    // The third may be later than the quorum.
+    expect((await keys).filter((key) => key !== null).length).toBeGreaterThanOrEqual(2);
   });
 
   it('by useClass, made with its dependencies', async () => {
