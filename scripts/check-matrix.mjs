@@ -1,18 +1,21 @@
 // Proves what package.json promises. Packs the package, installs it beside each Nest and ioredis
-// that package.json names, and type-checks test/matrix, which uses every entry point, against it
-// in both module formats. Runs test/matrix under each Node: as a program in all combinations, and
-// under jest and vitest. Then runs test/nest/contexts and test/terminus on Nest 11, as the
-// repository's own tests run on the newest. Last checks what the compiler says about `@Locked`: the
-// oldest TypeScript that package.json names, and the newest, which the repository's own tools
-// cannot use yet.
+// that package.json names, the two oldest with the least versions of all peers that it allows, and
+// type-checks test/matrix, which uses every entry point, against it in both module formats. Runs
+// test/matrix under each Node, from the least that package.json allows: as a program in all
+// combinations, and under jest and vitest. Then runs test/nest/contexts and test/terminus on Nest
+// 11, as the repository's own tests run on the newest. Last checks what the compiler says about
+// `@Locked`: the oldest TypeScript that package.json names, and the newest, which the repository's
+// own tools cannot use yet.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { root, run } from './command.mjs';
 import { install, pack } from './packed-project.mjs';
 import { startRedisServers } from './redis-servers.mjs';
+
+const { engines, peerDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 
 const VALUES = {
   nest: [11, 12],
@@ -38,6 +41,11 @@ const TEST_RUNS = [
 
 // Beside these pairs: on Node 20 and 22, tests in this pool run in contexts without Symbol.dispose.
 const VM_RUN = [11, 6, 20, 'esm', 'vitest-vm'];
+
+const USED_PEERS = [
+  ...['@nestjs/common', '@nestjs/core', '@nestjs/terminus', 'ioredis'],
+  ...['@opentelemetry/api', 'reflect-metadata', 'rxjs'],
+];
 
 // Further packages that these tests need, for the Nest that the repository does not use.
 const OWN_TESTS = { nest: 11, ioredis: 6 };
@@ -78,9 +86,6 @@ try {
 
 async function prepare([nest, ioredis]) {
   const place = placeOf(nest, ioredis);
-  const ofNest = ['common', 'core', 'terminus'].map((name) => `@nestjs/${name}@${nest}`);
-  const others = ['@opentelemetry/api@1', 'reflect-metadata@0.2', 'rxjs@7', '@types/node@20'];
-  const peers = [...ofNest, `ioredis@${ioredis}`, ...others];
   const hasOwnTests = nest === OWN_TESTS.nest && ioredis === OWN_TESTS.ioredis;
   for (const [format, type] of Object.entries({ esm: 'module', cjs: 'commonjs' })) {
     mkdirSync(join(place, format), { recursive: true });
@@ -92,13 +97,32 @@ async function prepare([nest, ioredis]) {
   const compilers = Object.entries(TYPESCRIPTS).map(
     ([name, version]) => `${name}@npm:typescript@${version}`,
   );
-  const ownPackages = [...OWN_TEST_PACKAGES, ...compilers];
-  await install(place, packed, [...peers, ...(hasOwnTests ? ownPackages : [])]);
-  // The packages of these tests are no run-time dependencies of ours.
-  if (!hasOwnTests) await audit(place);
+  const ownPackages = hasOwnTests ? [...OWN_TEST_PACKAGES, ...compilers] : [];
+  await install(place, packed, [...peersOf(nest, ioredis), '@types/node@20', ...ownPackages]);
+  // The packages of these tests are no run-time dependencies of ours, and the least versions no
+  // advice.
+  if (!hasOwnTests && !isOldest(nest, ioredis)) await audit(place);
   await run(process.execPath, [tool('typescript', 'bin/tsc'), '-p', '.'], { cwd: place });
   if (hasOwnTests) await checkOtherTypeScripts(place);
   tell(`Nest ${nest}, ioredis ${ioredis}: installed and type-checked as ESM and as CommonJS`);
+}
+
+function isOldest(nest, ioredis) {
+  return nest === VALUES.nest[0] && ioredis === VALUES.ioredis[0];
+}
+
+function peersOf(nest, ioredis) {
+  return USED_PEERS.map((name) => {
+    const range = peerDependencies[name];
+    if (isOldest(nest, ioredis)) return `${name}@${leastOf(range)}`;
+    if (name.startsWith('@nestjs/')) return `${name}@${nest}`;
+    return `${name}@${name === 'ioredis' ? ioredis : range}`;
+  });
+}
+
+/** The least version that a range allows, which it begins with. */
+function leastOf(range) {
+  return /[\d.]+/.exec(range)[0];
 }
 
 async function checkOtherTypeScripts(cwd) {
@@ -205,11 +229,12 @@ function combinations(...lists) {
   return lists.reduce(extend, [[]]);
 }
 
-/** The path of the newest Node of a major version, which npx brings. */
+/** The path of a Node that npx brings: the least, or the newest of a later major version. */
 async function findNode(version) {
+  const wanted = version === VALUES.node[0] ? leastOf(engines.node) : version;
   const print = '`${process.version} ${process.execPath}`';
   // Its package installs the program by a script; without it npx starts this machine's Node.
-  const ask = ['-y', '--ignore-scripts=false', '-p', `node@${version}`, 'node', '-p', print];
+  const ask = ['-y', '--ignore-scripts=false', '-p', `node@${wanted}`, 'node', '-p', print];
   const [, major, path] = /^v(\d+)\S* (.+)$/m.exec(await run('npx', ask)) ?? [];
   if (Number(major) === version) return path;
   throw new Error(`Expected npx to bring Node ${version}, got ${major} at ${path}`);
