@@ -76,9 +76,9 @@ export function toIsoTime(moment: Milliseconds): string {
  * The same function, always run in the present async context. Otherwise a timer or a call that
  * several callers share would run in the context of whoever started it.
  */
-export function bindToContext<Given extends unknown[]>(
-  callback: (...given: Given) => void,
-): (...given: Given) => void {
+export function bindToContext<Given extends unknown[], Result>(
+  callback: (...given: Given) => Result,
+): (...given: Given) => Result {
   return AsyncResource.bind(callback);
 }
 

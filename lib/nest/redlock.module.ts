@@ -8,6 +8,7 @@ import {
 } from '@nestjs/common';
 import { APP_INTERCEPTOR, HttpAdapterHost, ModuleRef, ModulesContainer } from '@nestjs/core';
 
+import { bindToContext, type Environment, type TimerHandle } from '../core/environment.js';
 import { checkObject, isObject, membersOf } from '../core/option-checks.js';
 import { majorityOf } from '../core/quorum.js';
 import { Redlock } from '../core/redlock.js';
@@ -28,7 +29,6 @@ import { redlockLogger } from './redlock.logger.js';
 import { RedlockService } from './redlock.service.js';
 import { defaultDomain, getRedlockToken, runtimeToken } from './redlock.tokens.js';
 import { createObserver } from './telemetry.js';
-import type { Environment, TimerHandle } from '../core/environment.js';
 import type { Milliseconds } from '../core/units.js';
 
 /**
@@ -165,7 +165,9 @@ export class LockRuntime implements BeforeApplicationShutdown, OnApplicationShut
     this.isReentrant = isReentrant;
   }
 
-  static async start(name: string, registration: Registration): Promise<LockRuntime> {
+  // In the async context of the load. What goes on as long as the application, as extensions do,
+  // would else belong to whatever was under way at its start, such as a span.
+  static readonly start = bindToContext(async (name: string, registration: Registration) => {
     const { nodes: inputs, core, resolved, environment } = registration;
     if (inputs === undefined) logMemoryOnly(name);
     else warnOfEvenCount(name, inputs.length);
@@ -178,7 +180,7 @@ export class LockRuntime implements BeforeApplicationShutdown, OnApplicationShut
       await nodes.close();
       throw error;
     }
-  }
+  });
 
   // Nest closes its servers next, and an endpoint whose lock never ends may keep them open.
   beforeApplicationShutdown(): void {

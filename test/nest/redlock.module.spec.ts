@@ -1,3 +1,5 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+
 import { describe, expect, it } from '@jest/globals';
 import { Inject, Injectable, Module, type DynamicModule } from '@nestjs/common';
 import { ConfigModule, ConfigService } from '@nestjs/config';
@@ -15,6 +17,7 @@ import {
 } from 'nestjs-locked';
 
 import { afterTest } from '../support/after-test.js';
+import { eventually } from '../support/eventually.js';
 import { startServer } from '../support/servers-of-test.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
 import { Log, startPlain, threeNodes } from './support/applications.js';
@@ -160,6 +163,23 @@ describe('RedlockModule registered', () => {
     expect(nodes.map(({ quarantineRemaining }) => quarantineRemaining > 0)).toEqual(
       servers.map(() => count >= 3),
     );
+  });
+
+  it('looks after locks outside of the async context of its start, as of a span that has ended', async () => {
+    const spans = new AsyncLocalStorage<string>();
+    const extendedIn: unknown[] = [];
+    class TracedNode extends MemoryNode {
+      override extend(...request: Parameters<MemoryNode['extend']>): void {
+        extendedIn.push(spans.getStore());
+        super.extend(...request);
+      }
+    }
+    const imports = [RedlockModule.forRoot([new TracedNode()])];
+
+    const module = await spans.run('start', () => startPlain({ imports }));
+    await module.get(RedlockService).using('a', 100, () => eventually(() => extendedIn.length > 1));
+
+    expect(new Set(extendedIn)).toEqual(new Set([undefined]));
   });
 
   it('is seen by all modules, or only where it is imported', async () => {
