@@ -127,11 +127,13 @@ export class RedisSubscriber {
   // would hold the process up. A connection that is not ready is told of all channels once it is.
   #tellOf(name: string): void {
     if (!this.#isReady) return;
-    if (this.#changed.size === 0) atTickEnd(() => this.#tell());
+    if (this.#changed.size === 0) atTickEnd(this.#tell);
     this.#changed.add(name);
   }
 
-  #tell(): void {
+  // In the async context of the start, as it names what other calls wait for, too: an application
+  // that traces commands would find these names in the trace of one call.
+  readonly #tell = bindToContext((): void => {
     const client = this.#client;
     if (client === null) return;
     const wanted: Wanted[] = [];
@@ -146,7 +148,7 @@ export class RedisSubscriber {
       client.unsubscribe(...names).catch((error: unknown) => this.#onRefused(client, error));
     }
     this.#ask(client, wanted);
-  }
+  });
 
   // In the async context of the start: a connection outlives the call that listened first, and
   // must not keep in memory what belongs to that call.

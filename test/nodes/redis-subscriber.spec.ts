@@ -72,6 +72,33 @@ describe('a subscriber', () => {
     await untilCollected(call);
   });
 
+  it('subscribes and unsubscribes for all calls together, in the context of none', async () => {
+    const calls = new AsyncLocalStorage<string>();
+    const { connections, watched } = watch(server.url);
+    const first = new Ear();
+    watched.subscribe('redlock:wake:first', first);
+    await first.told(1);
+    const writtenIn: unknown[] = [];
+    for (const connection of connections) {
+      const send = connection.sendCommand.bind(connection);
+      connection.sendCommand = (...command) => {
+        writtenIn.push([command[0].name, calls.getStore()]);
+        return send(...command);
+      };
+    }
+
+    const ear = new Ear();
+    const stop = calls.run('call', () => watched.subscribe(CHANNEL, ear));
+    await ear.told(1);
+    calls.run('call', stop);
+    await eventually(async () => (await subscriptions()) === 0);
+
+    expect(writtenIn).toEqual([
+      ['subscribe', undefined],
+      ['unsubscribe', undefined],
+    ]);
+  });
+
   it('subscribes once for all listeners of a channel, and tells each of them', async () => {
     await client.config('RESETSTAT');
     const ears = [new Ear(), new Ear()];
