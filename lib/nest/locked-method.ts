@@ -1,5 +1,5 @@
 // The function that stands in for a `@Locked` method: acquires, runs, and holds until it is done.
-import { from, isObservable, mergeMap, Observable } from 'rxjs';
+import { from, mergeMap, Observable } from 'rxjs';
 
 import { LockTakenError } from '../core/errors.js';
 import { findScope, type EndpointScope, type Entry } from './endpoint-scope.js';
@@ -7,7 +7,7 @@ import { createHold, openHold, runLocked } from './lock-hold.js';
 import { nameResources, originOf } from './locked-resource.js';
 import { holdWhileIterated, holdWhileObserved, holdWhileOngoing } from './locked-result.js';
 import { getRedlockToken } from './redlock.tokens.js';
-import { isAsyncIterable, isDeferred, isOngoing } from './result-checks.js';
+import { isAsyncIterable, isDeferred, isObservable, isOngoing } from './result-checks.js';
 import type { Lock } from '../core/lock.js';
 import type { LockedDefinition } from './locked-definition.js';
 import type { RedlockService } from './redlock.service.js';

@@ -3,11 +3,11 @@
 import { finished } from 'node:stream';
 import { ReadableStream } from 'node:stream/web';
 
-import { defer, isObservable, Observable, Subject, takeUntil } from 'rxjs';
+import { defer, Observable, Subject, takeUntil } from 'rxjs';
 
 import { ignoreAbort, interruptOnAbort } from '../core/abort-listener.js';
 import { afterMicrotasks } from '../core/environment.js';
-import { hasStreamingBody, streamOf } from './result-checks.js';
+import { hasStreamingBody, isObservable, streamOf } from './result-checks.js';
 import type { Hold } from './lock-hold.js';
 import type { ClosableStream } from './result-checks.js';
 

@@ -11,6 +11,7 @@ import {
 } from './locked-definition.js';
 import { lockMethod, type Method, type ResultKind } from './locked-method.js';
 import { getRedlockToken } from './redlock.tokens.js';
+import { makesObservables } from './result-checks.js';
 import { warnOfRepeatedRuns } from './scheduled-methods.js';
 import type { LockedResource } from './locked-resource.js';
 import type { Milliseconds } from '../core/units.js';
@@ -203,17 +204,12 @@ function kindOf(name: string, method: Method, target: object, key: string | symb
         `is @Locked, got a synchronous method (${what}): make it async`,
     );
   }
-  return isObservableClass(returned) ? 'observable' : 'promise';
+  const isObservable = typeof returned === 'function' && makesObservables(returned.prototype);
+  return isObservable ? 'observable' : 'promise';
 }
 
 // The metadata that TypeScript emits for declared types that certainly cannot be locked.
 const synchronousTypes: readonly unknown[] = [String, Number, Boolean, BigInt, Symbol, Array];
-
-function isObservableClass(type: unknown): boolean {
-  // By shape: it may be a Subject, or of another copy of rxjs.
-  const prototype: unknown = typeof type === 'function' ? type.prototype : undefined;
-  return isObject(prototype) && 'subscribe' in prototype && 'pipe' in prototype;
-}
 
 /**
  * Other decorators keep their metadata on the function itself, and those below `@Locked` have done

@@ -1,9 +1,8 @@
 // What kind of result a method returned: whether it goes on after the call, and in which way.
 import { ReadableStream } from 'node:stream/web';
 
-import { isObservable } from 'rxjs';
-
 import { hasMethods, isObject } from '../core/option-checks.js';
+import type { Observable } from 'rxjs';
 
 /** The part of Node's Readable that is needed; streams of other libraries have it too. */
 export interface ClosableStream extends NodeJS.ReadableStream {
@@ -29,6 +28,19 @@ export function isOngoing(result: unknown): boolean {
 export function isStreamed(value: unknown): boolean {
   if (isObservable(value) || isPromiseLike(value)) return false;
   return isOngoing(value) || hasStreamingBody(value);
+}
+
+/**
+ * Whether `value` is an Observable, of whatever copy of rxjs. By what it inherits: a mock that
+ * answers to every name would pass for one, be wrapped, and keep its lock for want of subscribers.
+ */
+export function isObservable(value: unknown): value is Observable<unknown> {
+  return isObject(value) && makesObservables(Reflect.getPrototypeOf(value));
+}
+
+/** Whether what has this prototype is an Observable, which a Subject is too. */
+export function makesObservables(prototype: unknown): boolean {
+  return isObject(prototype) && 'lift' in prototype && 'subscribe' in prototype;
 }
 
 /** The Node stream that a result is, or that a StreamableFile has; null for anything else. */

@@ -5,7 +5,8 @@ import {
 } from 'node:diagnostics_channel';
 
 import { describe, expect, it } from '@jest/globals';
-import { LockTakenError } from 'nestjs-locked';
+import { Injectable } from '@nestjs/common';
+import { Locked, LockTakenError, RedlockService } from 'nestjs-locked';
 import { concat, defer, from, lastValueFrom, mergeAll, take, tap, toArray } from 'rxjs';
 
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
@@ -208,5 +209,36 @@ describe('a @Locked method that returns an Observable', () => {
     await module.close();
 
     expect(failure).toMatchObject({ code: 'LOCK_LOST' });
+  });
+});
+
+describe('a @Locked method whose result answers to every name, as deep mocks do', () => {
+  const nothing = (): undefined => undefined;
+
+  /** As those of jest-mock-extended, Suites and createMock: resembles anything but a Promise. */
+  function deepMock(target: object): object {
+    return new Proxy(target, {
+      get: (_target, key) => (key === 'then' ? undefined : () => deepMock(nothing)),
+      has: (_target, key) => typeof key === 'string',
+    });
+  }
+
+  it.each([
+    ['an object', deepMock({})],
+    ['a function', deepMock(nothing)],
+  ])('gives it as it is, and leaves nothing locked: %s', async (_kind, mock) => {
+    @Injectable()
+    class Orders {
+      @Locked('order')
+      async find(): Promise<object> {
+        return mock;
+      }
+    }
+    const module = await startModule({ providers: [Orders] }, { shutdownTimeout: 0 });
+
+    const order = await module.get(Orders).find();
+
+    expect(order === mock).toBe(true);
+    expect((await module.get(RedlockService).status()).held).toBe(0);
   });
 });
