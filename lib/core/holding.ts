@@ -93,9 +93,8 @@ export class Holding implements Extendable {
   }
 
   /** Whether `maxHold` is over, so that the lock may not be extended any more. */
-  isPastMaxHold(): boolean {
-    const heldFor = this.#ensemble.environment.now() - this.acquiredAt;
-    return this.#care !== null && heldFor >= this.#care.maxHold;
+  isPastMaxHold(at = this.#ensemble.environment.now()): boolean {
+    return this.#care !== null && at - this.acquiredAt >= this.#care.maxHold;
   }
 
   /** Time the holder may still rely on, in ms; 0 when the lock is not held. */
@@ -286,10 +285,11 @@ export class Holding implements Extendable {
     this.#expiryTimer = environment.startTimer(this.remaining(), onExpiry, false);
   }
 
-  // A lock that nobody extends is ended by its ttl alone, never by maxHold.
+  // A lock that nobody extends, or that ended before maxHold was over, is ended by its ttl alone.
   #expire(): void {
     const isExtended = this.#care?.isExtended === true || this.#extender !== null;
-    this.lose(isExtended && this.isPastMaxHold() ? 'maxHold' : 'expired');
+    const isByMaxHold = isExtended && this.isPastMaxHold(this.#leases.validUntil);
+    this.lose(isByMaxHold ? 'maxHold' : 'expired');
   }
 
   #stopCare(): void {

@@ -53,6 +53,17 @@ describe('maxHold', () => {
     expect(observer.lost.mock.calls).toEqual([[lock, 'expired', expect.any(Number)]]);
   });
 
+  it('is not what ended a lock whose process stood still until long after', async () => {
+    const { environment, redlock, observer, until } = setScene();
+    const lock = await until(redlock.acquire('r', ttl, options));
+    await environment.advance(5_000);
+
+    environment.block(60_000);
+    await environment.advance(1);
+
+    expect(observer.lost.mock.calls).toEqual([[lock, 'expired', expect.any(Number)]]);
+  });
+
   it('is what ended a lock that its holder has extended until then', async () => {
     const { environment, redlock, observer, until } = setScene();
     const lock = await until(redlock.acquire('r', ttl, { maxHold: 1_000 }));
