@@ -22,6 +22,8 @@ const ABORT_GRACE: Milliseconds = 1_000;
 class Charge implements Care {
   /** Whether the watchdog extends it. */
   isExtended: boolean;
+  /** Whether its body has ended, and the nodes keep its resources for as long as it asked. */
+  isKept = false;
   /** When its release began, on the monotonic clock: from then on nobody claims it. */
   releasedAt: Milliseconds = 0;
 
@@ -58,7 +60,9 @@ class Charge implements Care {
     const { environment, observer, waitingRoom } = custody.context;
     // A lost lock that was acquired by hand might never be released: it leaves custody now.
     if (!hasBody) custody.discharge(lock);
-    observer.lost(lock, reason, environment.now() - holding.acquiredAt);
+    // No loss: the ttl ends it, no sooner than the release would have, which this process missed.
+    if (this.isKept) observer.released(lock, this.options.holdAtLeast);
+    else observer.lost(lock, reason, environment.now() - holding.acquiredAt);
     lock.abortSignal();
     waitingRoom.leave(waiter);
   }
@@ -183,7 +187,8 @@ export class Custody {
     const duration = keptUntil - environment.now() + holding.request.ttl / 3;
     const ttl = duration / (1 - options.driftFactor);
     const isKept = await this.#extendFor(holding, ttl);
-    charge.isExtended = !isKept || ttl > options.ttlMax;
+    charge.isKept = isKept && ttl <= options.ttlMax;
+    charge.isExtended = !charge.isKept;
   }
 
   async #extendFor(holding: Holding, duration: Milliseconds): Promise<boolean> {

@@ -73,6 +73,19 @@ describe('a resource that `holdAtLeast` keeps when the body has ended', () => {
     expect(await owners()).toEqual([null, null, null]);
   });
 
+  it('is not lost where the process stands still until the nodes have let go of it', async () => {
+    const { environment, redlock, observer, until } = setScene();
+    await until(redlock.using('r', { ttl: 600, holdAtLeast: 3_000 }, () => 1));
+    await environment.advance(1_000);
+
+    environment.block(60_000);
+    await environment.advance(1);
+
+    expect(observer.lost).not.toHaveBeenCalled();
+    expect(observer.released).toHaveBeenCalledTimes(1);
+    expect(redlock.status().held).toBe(0);
+  });
+
   it('is kept by the watchdog where the nodes could not be told', async () => {
     const { environment, nodes, owners } = await keepUntold(600, 3_000);
     await environment.advance(100);
