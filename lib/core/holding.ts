@@ -92,7 +92,7 @@ export class Holding implements Extendable {
     return !this.isHeld() && this.#state === 'lost';
   }
 
-  /** Whether `maxHold` is over, so that the lock may not be extended any more. */
+  /** Whether `maxHold` is over at a time: from then on the lock may not be extended any more. */
   isPastMaxHold(at = this.#ensemble.environment.now()): boolean {
     return this.#care !== null && at - this.acquiredAt >= this.#care.maxHold;
   }

@@ -104,8 +104,8 @@ export const mutantsOfHolding: readonly Mutant[] = [
     patches: [
       core(
         'holding',
-        'return this.#care !== null && heldFor >= this.#care.maxHold;',
-        'return heldFor < 0;',
+        'return this.#care !== null && at - this.acquiredAt >= this.#care.maxHold;',
+        'return at < this.acquiredAt;',
       ),
     ],
   },
