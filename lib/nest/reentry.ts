@@ -10,7 +10,9 @@ export interface ReentrantOptions {
   /**
    * What happens when the same async context already holds the resource: false refuses the call
    * with a `LockReentryError`, true joins the held lock (same token), which the outermost holder
-   * releases. `ttl`, `wait`, `watchdog` and the like of a call that joins have no effect.
+   * releases. `ttl`, `wait`, `watchdog` and the like of a call that joins have no effect. A queue
+   * that calls share may run the job of one in the context of another: bind such jobs to their own
+   * (docs/ERRORS.md#lock-reentry), or they join a lock that others rely on.
    * @default false – a nested acquisition is more often a mistake than intended
    */
   readonly reentrant?: boolean;

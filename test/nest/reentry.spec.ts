@@ -1,10 +1,15 @@
+import { AsyncResource } from 'node:async_hooks';
+
 import { describe, expect, it } from '@jest/globals';
+import { LockReentryError, type RedlockService } from 'nestjs-locked';
 
 import { Redlock } from '../../lib/core/redlock.js';
 import { heldBy, runHolding } from '../../lib/nest/lock-context.js';
 import { findJoinable } from '../../lib/nest/reentry.js';
 import { MemoryNode } from '../../lib/nodes/memory-node.js';
 import { growth, LINEAR } from '../support/growth.js';
+import { startService } from './support/applications.js';
+import { Gate, turn } from './support/events.js';
 
 describe('a lock to join', () => {
   // Of one length and a common beginning: what two of them share has to be compared.
@@ -22,5 +27,65 @@ describe('a lock to join', () => {
     };
 
     expect(await growth(prepare, 100)).toBeLessThan(LINEAR);
+  });
+});
+
+describe('a job of another call, which a shared queue starts in a locked body', () => {
+  type Job = () => Promise<unknown>;
+
+  /** Starts each job where the one before it has ended, as p-queue does. */
+  class Queue {
+    readonly #jobs: Job[] = [];
+    #isBusy = false;
+
+    add(job: Job): Promise<unknown> {
+      return new Promise((resolve) => {
+        this.#jobs.push(() => job().then(resolve, resolve));
+        if (!this.#isBusy) void this.#run();
+      });
+    }
+
+    async #run(): Promise<void> {
+      this.#isBusy = true;
+      for (const job of this.#jobs) await job();
+      this.#isBusy = false;
+    }
+  }
+
+  /** What becomes of the job: the lock's error, or whether the body of the other call had ended. */
+  async function outcomeOf(toJob: (redlock: RedlockService, hasEnded: () => boolean) => Job) {
+    const redlock = await startService({ wait: 5_000 });
+    const queue = new Queue();
+    const isQueued = new Gate();
+    let hasEnded = false;
+    const body = redlock.using('a', async () => {
+      await queue.add(() => isQueued.passed);
+      for (let turns = 0; turns < 5; turns += 1) await turn();
+      hasEnded = true;
+    });
+    await turn();
+
+    const job = queue.add(toJob(redlock, () => hasEnded));
+    isQueued.open();
+    const [outcome] = await Promise.all([job, body]);
+    return outcome;
+  }
+
+  it('is taken for a part of that body: refused, or run beside it where it may join', async () => {
+    const refused = await outcomeOf((redlock) => () => redlock.using('a', () => 'inside'));
+    const beside = await outcomeOf(
+      (redlock, hasEnded) => () => redlock.using('a', { reentrant: true }, hasEnded),
+    );
+
+    expect(refused).toBeInstanceOf(LockReentryError);
+    expect(beside).toBe(false);
+  });
+
+  it('waits for that body once it is bound to its own context', async () => {
+    const bound = await outcomeOf((redlock, hasEnded) =>
+      AsyncResource.bind(() => redlock.using('a', { reentrant: true }, hasEnded)),
+    );
+
+    expect(bound).toBe(true);
   });
 });
