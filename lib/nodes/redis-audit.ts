@@ -69,7 +69,10 @@ export class NodePeers {
   }
 }
 
-/** The server that a node's name led to last time: another one may answer to it now. */
+/**
+ * The server that a node's name led to last time: another one may answer to it now. By the wall
+ * clock, because that goes on while this machine sleeps, as the next server's uptime does.
+ */
 export class LastServer {
   #runId: string | undefined;
   #seenAt: Milliseconds = -Infinity;

@@ -186,7 +186,7 @@ export class RedisLink implements ConnectionListener {
     health.heard(certified.nodeTime);
     health.up([
       ...findings,
-      ...this.#lastServer.next(facts, environment.now()),
+      ...this.#lastServer.next(facts, environment.wallClock()),
       ...disagreement(certified.rulesBefore, world, peers.nodeCount),
       ...(certified.isOriginKnown ? [] : [ORIGIN_UNKNOWN]),
       ...(target.isUnverified ? [UNVERIFIED] : []),
@@ -199,7 +199,7 @@ export class RedisLink implements ConnectionListener {
     if (connection !== this.#connection) return;
     const { environment, health, onUsable } = this.#settings;
     this.#looksInVain = 0;
-    this.#lastServer.seen(environment.now());
+    this.#lastServer.seen(environment.wallClock());
     if (failure !== null && isReadOnly(failure)) connection.end(failure);
     if (health.state !== 'suspended' || this.#isHung(connection)) return;
     onUsable(connection);

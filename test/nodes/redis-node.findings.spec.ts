@@ -88,6 +88,27 @@ describe('what an audit finds', () => {
     ]);
   });
 
+  it('no other server beside one that was replaced while this machine slept', async () => {
+    const first = await startServer();
+    let { port } = first;
+    let slept = 0;
+    // The monotonic clock stood still meanwhile.
+    const wallClock = (): number => systemEnvironment.wallClock() + slept;
+    const environment = { ...systemEnvironment, wallClock };
+    const address = await startBalancer(() => port);
+    const { log, node } = await startNode(address, IMPATIENT, environment);
+    const second = await startServer();
+    await untilUptime(second, 3);
+    await acquire(node, requestFor());
+
+    slept = 60_000;
+    ({ port } = second);
+    await first.client.call('CLIENT', ['KILL', 'TYPE', 'normal', 'SKIPME', 'yes']);
+    await log.untilState('up', 1);
+
+    expect(log.messages.at(-1)).toBe('Connected.');
+  });
+
   /** Leads to any server; connects those who come later to another one when `portOf` says so. */
   async function startBalancer(portOf: () => number, { tellsEnd = true } = {}) {
     const balancer = createServer((socket) => {
