@@ -165,6 +165,23 @@ describe('a server that refuses commands', () => {
     expect(log.events.map(({ isTrouble }) => isTrouble)).toEqual([false, true]);
   });
 
+  it('to a release: it is sent again when the clients are cut, once it may be done', async () => {
+    const server = await startServer();
+    const user = ['SETUSER', 'u', 'on', '>p', '~*', '&*', '+@all'];
+    await server.client.call('ACL', [...user, '-del']);
+    const { node } = await startNode(`redis://u:p@127.0.0.1:${server.port}`);
+    const request = requestFor({ ttl: 60_000 });
+    await acquire(node, request);
+    const released = await release(node, request);
+
+    await server.client.call('ACL', user);
+    await server.client.call('CLIENT', ['KILL', 'USER', 'u']);
+
+    expect(released).toMatchObject({ vote: 'failed', isMisconfiguration: true });
+    await eventually(async () => (await server.client.exists('r')) === 0);
+    expect(node.status().findings).toEqual([]);
+  });
+
   it('to releases for a while: a finding until it has done one again', async () => {
     const server = await startServer();
     const user = ['SETUSER', 'u', 'on', '>p', '~*', '&*', '+@all'];
