@@ -7,7 +7,7 @@ import { Locked, LockTakenError, RedlockService } from 'nestjs-locked';
 
 import { startModule, threeNodes } from './support/applications.js';
 import { faultyNodes } from './support/faulty-nodes.js';
-import { rejection } from './support/events.js';
+import { rejection, turn } from './support/events.js';
 
 describe('a resource function', () => {
   it.each([
@@ -135,6 +135,30 @@ describe('onTaken', () => {
 
     expect(await jobs.skipping()).toBe('done');
     expect(await jobs.falling('7')).toBe('done');
+  });
+});
+
+describe('wait', () => {
+  it('goes on when a timeout around the call has passed: each try that was given up runs', async () => {
+    let runs = 0;
+    @Injectable()
+    class Service {
+      @Locked('a', { wait: 10_000 })
+      async run(): Promise<void> {
+        runs += 1;
+      }
+    }
+    const module = await startModule({ providers: [Service] });
+    const others = await module.get(RedlockService).acquire('a');
+    const timedOut = (): Promise<unknown> => Promise.race([module.get(Service).run(), turn()]);
+    await timedOut();
+    await timedOut();
+    expect(runs).toBe(0);
+
+    await others.release();
+    await module.get(RedlockService).using('a', { wait: 10_000 }, () => undefined);
+
+    expect(runs).toBe(2);
   });
 });
 
