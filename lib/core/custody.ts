@@ -1,6 +1,6 @@
 // The locks that this process holds: who is told of their end, and how a shutdown treats them.
 // PROTOCOL.md sections 6 and 7.
-import { TIMER_ERROR } from './environment.js';
+import { bindToContext, TIMER_ERROR } from './environment.js';
 import { describeResources, RedlockClosedError } from './errors.js';
 import { Lock } from './lock.js';
 import { DELAY_MAX, TTL_MIN } from './options.js';
@@ -164,19 +164,19 @@ export class Custody {
     if (this.#charges.size === 0) this.#onIdle?.();
   }
 
-  // Released by a timer; should the process end first, by the ttl.
-  #retain(charge: Charge): void {
+  // Released by a timer; should the process end first, by the ttl. In the async context of the
+  // start, as it may take hours, and must not keep in memory what belongs to the call.
+  readonly #retain = bindToContext((charge: Charge): void => {
     const { environment } = this.context;
-    const release = (): void => {
-      void charge.holding.release();
-    };
-    const delay = Math.min(charge.keptUntil - environment.now() + TIMER_ERROR, DELAY_MAX);
+    const { holding, keptUntil } = charge;
+    const release = (): unknown => holding.release();
+    const delay = Math.min(keptUntil - environment.now() + TIMER_ERROR, DELAY_MAX);
     charge.isExtended = true;
     this.#retained.set(charge, environment.startTimer(delay, release, false));
-    charge.holding.keep(charge);
+    holding.keep(charge);
     void this.#outlast(charge);
     this.discharge(charge.lock);
-  }
+  });
 
   // Has the nodes keep the lock until then, whatever becomes of this process. What is beyond a ttl,
   // or finds no quorum, is left to the watchdog.

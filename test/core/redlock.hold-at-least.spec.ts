@@ -1,6 +1,10 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+
 import { describe, expect, it } from '@jest/globals';
 
-import type { Redlock } from '../../lib/core/redlock.js';
+import { Redlock } from '../../lib/core/redlock.js';
+import { MemoryNode } from '../../lib/nodes/memory-node.js';
+import { afterTest } from '../support/after-test.js';
 import { untilCollected } from '../support/collect-garbage.js';
 import { deferred, setScene } from './scene.js';
 import type { Lock } from '../../lib/core/lock.js';
@@ -69,6 +73,22 @@ describe('holdAtLeast', () => {
     await environment.advance(100);
 
     await untilCollected(left);
+  });
+
+  it('keeps nothing in memory of the call that has ended', async () => {
+    const redlock = new Redlock([new MemoryNode()]);
+    afterTest(() => redlock.close());
+    const storage = new AsyncLocalStorage<object>();
+    const come = async (): Promise<WeakRef<object>> => {
+      const call = {};
+      await storage.run(call, () => redlock.using('r', options, () => 1));
+      return new WeakRef(call);
+    };
+
+    const call = await come();
+
+    await untilCollected(call);
+    expect(redlock.status().held).toBe(1);
   });
 
   it('keeps no process alive', async () => {
