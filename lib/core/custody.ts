@@ -26,29 +26,30 @@ class Charge implements Care {
   isKept = false;
   /** When its release began, on the monotonic clock: from then on nobody claims it. */
   releasedAt: Milliseconds = 0;
+  readonly maxHold: Milliseconds;
+  readonly holdAtLeast: Milliseconds;
 
   constructor(
     readonly lock: Lock,
     readonly holding: Holding,
     readonly waiter: Waiter,
-    readonly options: ResolvedAcquire,
+    options: ResolvedAcquire,
     readonly hasBody: boolean,
     readonly custody: Custody,
   ) {
+    // One by one, because the caller's signal must not stay in memory for as long.
     this.isExtended = options.watchdog;
+    this.maxHold = options.maxHold;
+    this.holdAtLeast = options.holdAtLeast;
   }
 
   get watchdog(): Watchdog {
     return this.custody.watchdog;
   }
 
-  get maxHold(): Milliseconds {
-    return this.options.maxHold;
-  }
-
   /** Until when its resources are kept at least, on the monotonic clock. */
   get keptUntil(): Milliseconds {
-    return this.holding.acquiredAt + this.options.holdAtLeast;
+    return this.holding.acquiredAt + this.holdAtLeast;
   }
 
   onExtended(): void {
@@ -61,7 +62,7 @@ class Charge implements Care {
     // A lost lock that was acquired by hand might never be released: it leaves custody now.
     if (!hasBody) custody.discharge(lock);
     // No loss: the ttl ends it, no sooner than the release would have, which this process missed.
-    if (this.isKept) observer.released(lock, this.options.holdAtLeast);
+    if (this.isKept) observer.released(lock, this.holdAtLeast);
     else observer.lost(lock, reason, environment.now() - holding.acquiredAt);
     lock.abortSignal();
     waitingRoom.leave(waiter);
@@ -154,8 +155,7 @@ export class Custody {
 
   close(): Promise<void> {
     // Noted before anybody is told: whoever is told may ask for a lock, or close in turn.
-    this.#closing ??= Promise.resolve().then(() => this.#shutDown());
-    return this.#closing;
+    return (this.#closing ??= Promise.resolve().then(() => this.#shutDown()));
   }
 
   /** @internal A charge has ended. */

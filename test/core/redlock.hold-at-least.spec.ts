@@ -75,20 +75,35 @@ describe('holdAtLeast', () => {
     await untilCollected(left);
   });
 
-  it('keeps nothing in memory of the call that has ended', async () => {
-    const redlock = new Redlock([new MemoryNode()]);
-    afterTest(() => redlock.close());
+  describe('keeps nothing in memory of the call that has ended:', () => {
     const storage = new AsyncLocalStorage<object>();
-    const come = async (): Promise<WeakRef<object>> => {
-      const call = {};
-      await storage.run(call, () => redlock.using('r', options, () => 1));
-      return new WeakRef(call);
-    };
 
-    const call = await come();
+    it.each<[string, (redlock: Redlock) => Promise<object>]>([
+      [
+        'its async context',
+        async (redlock) => {
+          const call = {};
+          await storage.run(call, () => redlock.using('r', options, () => 1));
+          return call;
+        },
+      ],
+      [
+        'the signal that it gave',
+        async (redlock) => {
+          const { signal } = new AbortController();
+          await redlock.using('r', { ...options, signal }, () => 1);
+          return signal;
+        },
+      ],
+    ])('%s', async (_what, come) => {
+      const redlock = new Redlock([new MemoryNode()]);
+      afterTest(() => redlock.close());
+      const left = async (): Promise<WeakRef<object>> => new WeakRef(await come(redlock));
 
-    await untilCollected(call);
-    expect(redlock.status().held).toBe(1);
+      await untilCollected(await left());
+
+      expect(redlock.status().held).toBe(1);
+    });
   });
 
   it('keeps no process alive', async () => {
