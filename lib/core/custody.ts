@@ -168,14 +168,15 @@ export class Custody {
   // start, as it may take hours, and must not keep in memory what belongs to the call.
   readonly #retain = bindToContext((charge: Charge): void => {
     const { environment } = this.context;
-    const { holding, keptUntil } = charge;
+    const { lock, holding, keptUntil } = charge;
     const release = (): unknown => holding.release();
     const delay = Math.min(keptUntil - environment.now() + TIMER_ERROR, DELAY_MAX);
     charge.isExtended = true;
     this.#retained.set(charge, environment.startTimer(delay, release, false));
     holding.keep(charge);
     void this.#outlast(charge);
-    this.discharge(charge.lock);
+    this.discharge(lock);
+    lock.dropSignal();
   });
 
   // Has the nodes keep the lock until then, whatever becomes of this process. What is beyond a ttl,

@@ -135,6 +135,11 @@ export class Lock implements AsyncDisposable {
     this.#abortion?.abort();
   }
 
+  /** @internal Its use has ended: whoever listens to the signal must not stay in memory for it. */
+  dropSignal(): void {
+    this.#abortion = null;
+  }
+
   /** @internal The error that says why the lock is not held any more. */
   lostError(result?: unknown): LockLostError {
     const { lossReason } = this.#holding;

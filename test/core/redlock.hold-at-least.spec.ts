@@ -88,6 +88,15 @@ describe('holdAtLeast', () => {
         },
       ],
       [
+        'the async context in which it read the signal of its lock',
+        async (redlock) => {
+          const call = {};
+          const body = (lock: Lock): boolean => storage.run(call, () => lock.signal.aborted);
+          await redlock.using('r', options, body);
+          return call;
+        },
+      ],
+      [
         'the signal that it gave',
         async (redlock) => {
           const { signal } = new AbortController();
