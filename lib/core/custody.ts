@@ -37,7 +37,7 @@ class Charge implements Care {
     readonly hasBody: boolean,
     readonly custody: Custody,
   ) {
-    // One by one, because the caller's signal must not stay in memory for as long.
+    // One by one: what keeps a resource must not keep the caller's signal in memory for as long.
     this.isExtended = options.watchdog;
     this.maxHold = options.maxHold;
     this.holdAtLeast = options.holdAtLeast;
@@ -62,7 +62,7 @@ class Charge implements Care {
     // A lost lock that was acquired by hand might never be released: it leaves custody now.
     if (!hasBody) custody.discharge(lock);
     // No loss: the ttl ends it, no sooner than the release would have, which this process missed.
-    if (this.isKept) observer.released(lock, this.holdAtLeast);
+    if (this.isKept && reason !== 'revoked') observer.released(lock, this.holdAtLeast);
     else observer.lost(lock, reason, environment.now() - holding.acquiredAt);
     lock.abortSignal();
     waitingRoom.leave(waiter);
@@ -155,7 +155,8 @@ export class Custody {
 
   close(): Promise<void> {
     // Noted before anybody is told: whoever is told may ask for a lock, or close in turn.
-    return (this.#closing ??= Promise.resolve().then(() => this.#shutDown()));
+    this.#closing ??= Promise.resolve().then(() => this.#shutDown());
+    return this.#closing;
   }
 
   /** @internal A charge has ended. */
@@ -169,7 +170,7 @@ export class Custody {
   readonly #retain = bindToContext((charge: Charge): void => {
     const { environment } = this.context;
     const { lock, holding, keptUntil } = charge;
-    const release = (): unknown => holding.release();
+    const release = (): void => void holding.release();
     const delay = Math.min(keptUntil - environment.now() + TIMER_ERROR, DELAY_MAX);
     charge.isExtended = true;
     this.#retained.set(charge, environment.startTimer(delay, release, false));

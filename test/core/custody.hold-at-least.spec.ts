@@ -86,6 +86,25 @@ describe('a resource that `holdAtLeast` keeps when the body has ended', () => {
     expect(redlock.status().held).toBe(0);
   });
 
+  it('is lost where an extension that is under way finds its keys gone', async () => {
+    const { environment, redlock, nodes, observer, until } = setScene();
+    const body = deferred();
+    const work = redlock.using('r', { ttl: 6_000, holdAtLeast: 3_000 }, () => body.promise);
+    await environment.advance(1_900);
+    for (const node of nodes) {
+      node.lose();
+      node.delay({ answer: 300 });
+    }
+    await environment.advance(200);
+
+    body.resolve();
+    await until(work);
+    await environment.advance(300);
+
+    expect(observer.lost.mock.calls.map(([, reason]) => reason)).toEqual(['revoked']);
+    expect(observer.released).not.toHaveBeenCalled();
+  });
+
   it('is kept by the watchdog where the nodes could not be told', async () => {
     const { environment, nodes, owners } = await keepUntold(600, 3_000);
     await environment.advance(100);
