@@ -28,7 +28,7 @@ export async function growth(
 export const LINEAR = 32;
 
 /** In µs: what takes longer was not merely disturbed. */
-const DISTURBANCE_MAX = 300_000;
+const DISTURBANCE_MAX = 1_000_000;
 
 /** By how many bytes the heap is larger after a second round of what is to leave nothing behind. */
 export async function heapGrowth(use: (round: string) => Promise<void>): Promise<number> {
