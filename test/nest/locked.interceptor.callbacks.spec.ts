@@ -5,7 +5,6 @@ import { describe, expect, it } from '@jest/globals';
 import {
   Controller,
   Get,
-  Injectable,
   UseInterceptors,
   type CallHandler,
   type ExecutionContext,
@@ -20,7 +19,6 @@ import { get, requestOf } from './support/requests.js';
 // Its callbacks run in the async context of whoever made it.
 const inContextOfPool = AsyncResource.bind((callback: () => void) => callback());
 
-@Injectable()
 class Pool implements NestInterceptor {
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
     return new Observable((subscriber) => {
