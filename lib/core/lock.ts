@@ -60,7 +60,8 @@ export class Lock implements AsyncDisposable {
 
   /**
    * Aborts when the lock is lost, with the {@link LockLostError} as its reason; a release never
-   * aborts it. `aborted` and `throwIfAborted()` read the clock, even before the event has fired.
+   * aborts it. `aborted` and `throwIfAborted()` read the clock, even before the event has fired;
+   * a signal that was read before the lock's body ended fires none while `holdAtLeast` keeps it.
    * Listeners run in the async context in which the signal was first read.
    */
   get signal(): AbortSignal {
