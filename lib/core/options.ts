@@ -261,7 +261,7 @@ export function resolveAcquire(
 export function checkTtl(ttl: unknown, ttlMax: Milliseconds): Milliseconds {
   // Other libraries want a ttl as long as the work.
   const isLong = typeof ttl === 'number' && ttl > ttlMax;
-  const note = isLong ? ' (ttlMax; the watchdog extends it for longer work)' : ' (ttlMax)';
+  const note = isLong ? ' (ttlMax; for longer work let the watchdog extend it)' : ' (ttlMax)';
   return checkInteger('ttl', ttl, TTL_MIN, ttlMax, note);
 }
 

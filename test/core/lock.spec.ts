@@ -193,7 +193,7 @@ describe('a bad ttl for an extension', () => {
       30_001,
       new RangeError(
         'Expected ttl to be an integer from 100 to 30000 ' +
-          '(ttlMax; the watchdog extends it for longer work) ms, got 30001',
+          '(ttlMax; for longer work let the watchdog extend it) ms, got 30001',
       ),
     ],
     ['1s', new TypeError('Expected ttl to be a number of ms, got "1s"')],

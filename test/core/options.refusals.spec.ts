@@ -28,7 +28,7 @@ describe('a bad option of the module', () => {
       { ttl: 30_001 },
       new RangeError(
         'Expected ttl to be an integer from 100 to 30000 ' +
-          '(ttlMax; the watchdog extends it for longer work) ms, got 30001',
+          '(ttlMax; for longer work let the watchdog extend it) ms, got 30001',
       ),
     ],
     [{ ttl: '10s' }, new TypeError('Expected ttl to be a number of ms, got "10s"')],
@@ -165,7 +165,7 @@ describe('a bad ttl', () => {
       30_001,
       new RangeError(
         'Expected ttl to be an integer from 100 to 30000 ' +
-          '(ttlMax; the watchdog extends it for longer work) ms, got 30001',
+          '(ttlMax; for longer work let the watchdog extend it) ms, got 30001',
       ),
     ],
     [null, new TypeError('Expected ttl to be a number of ms, got null')],
