@@ -37,12 +37,7 @@ export class RedlockService {
   constructor(redlock: Redlock, options: ReentrantOptions = {}) {
     // A module that lists this class among its providers makes Nest construct it with nothing
     // injected. A test double that extends the class needs nothing.
-    if (new.target === RedlockService && (redlock as unknown) === undefined) {
-      throw new TypeError(
-        'Expected RedlockService to come from RedlockModule, got it among the providers of a ' +
-          'module: remove it there',
-      );
-    }
+    if (new.target === RedlockService) checkOrigin(redlock);
     const { options: value } = (redlock as Redlock | undefined) ?? {};
     Object.defineProperty(this, moduleOptions, { value });
     this.#redlock = redlock;
@@ -132,6 +127,7 @@ export class RedlockService {
   }
 
   #caller(options: PlacedOptions, place: string): Caller {
+    checkOrigin(this.#redlock);
     checkObject('options', options);
     const { reentrant = this.#isReentrant } = options;
     return {
@@ -174,4 +170,13 @@ function usingArguments<T>(
     throw wrongType('body', 'a function', bodyAfterOptions);
   }
   return [options, bodyAfterOptions];
+}
+
+/** Refuses a service, or one of a class that extends it, without a core. @throws TypeError */
+function checkOrigin(redlock: unknown): void {
+  if (redlock !== undefined) return;
+  throw new TypeError(
+    'Expected RedlockService to come from RedlockModule, got it or a subclass among the ' +
+      'providers of a module: remove it there, and inject the service',
+  );
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it, jest } from '@jest/globals';
-import { currentLock, LockReentryError, type RedlockService, type Lock } from 'nestjs-locked';
+import { currentLock, LockReentryError, RedlockService, type Lock } from 'nestjs-locked';
 
-import { startService } from './support/applications.js';
+import { startModule, startService } from './support/applications.js';
 import { queryOf, rejection } from './support/events.js';
 
 describe('RedlockService', () => {
@@ -26,6 +26,22 @@ describe('RedlockService', () => {
     expect(await redlock.using(['b', 'a'], 1_000, body)).toBe('a,b');
     expect(await redlock.using('c', { ttl: 1_000, wait: 0 }, body)).toBe('c');
     expect((await redlock.status()).held).toBe(0);
+  });
+
+  it.each<[string, (redlock: RedlockService) => Promise<unknown>]>([
+    ['acquire', (redlock) => redlock.acquire('a')],
+    ['tryAcquire', (redlock) => redlock.tryAcquire('a')],
+    ['using', (redlock) => redlock.using('a', () => 1)],
+  ])('by %s of a subclass among the providers tells to inject the service', async (_, call) => {
+    class LockService extends RedlockService {}
+    const module = await startModule({ providers: [LockService] });
+
+    expect(await rejection(call(module.get(LockService)))).toEqual(
+      new TypeError(
+        'Expected RedlockService to come from RedlockModule, got it or a subclass among the ' +
+          'providers of a module: remove it there, and inject the service',
+      ),
+    );
   });
 
   it('tells who holds a resource, and how the nodes are', async () => {
