@@ -11,32 +11,39 @@ import * as universal from 'redlock-universal';
 
 import { resolveOptions } from '../../lib/core/options.js';
 import { Redlock } from '../../lib/core/redlock.js';
-import { createNodes, type NodeSet } from '../../lib/nodes/node-inputs.js';
+import { createNodes } from '../../lib/nodes/node-inputs.js';
 import { installedServers, startRedisServers, type RedisServer } from '../support/redis-servers.js';
 import { adaptersOf, rivals } from './rivals.js';
 
 describe.each(installedServers())('on %s', (command) => {
   // Without quarantine: the servers are new.
   const options = { quarantine: false, nodeTimeout: 500 };
+  const closings: (() => Promise<void>)[] = [];
   let servers: RedisServer[];
-  let nodes: NodeSet;
   let redlock: Redlock;
   let clients: Redis[];
 
+  const startOurs = async (keyPrefix: string): Promise<Redlock> => {
+    const given = { ...options, keyPrefix };
+    const urls = servers.map(({ url }) => url);
+    const nodes = createNodes(urls, resolveOptions(given, 3));
+    await nodes.whenReady(5_000);
+    const ours = new Redlock(nodes.nodes, given);
+    closings.push(async () => {
+      await ours.close();
+      await nodes.close();
+    });
+    return ours;
+  };
+
   beforeAll(async () => {
     servers = await startRedisServers(3, { command });
-    nodes = createNodes(
-      servers.map(({ url }) => url),
-      resolveOptions(options, 3),
-    );
-    await nodes.whenReady(5_000);
-    redlock = new Redlock(nodes.nodes, options);
+    redlock = await startOurs('');
     clients = servers.map(({ url }) => new Redis(url));
   });
 
   afterAll(async () => {
-    await redlock.close();
-    await nodes.close();
+    await Promise.all(closings.map((close) => close()));
     for (const client of clients) client.disconnect();
     await Promise.all(servers.map((server) => server.stop()));
   });
@@ -125,6 +132,32 @@ describe.each(installedServers())('on %s', (command) => {
       expect(lock?.resources).toEqual([rival.keyOf('minority')]);
       expect(refusedToo).toBeNull();
     });
+
+    it.each([
+      { theirs: 'app:', keyPrefix: 'app:', prefix: '' },
+      { theirs: 'redlock:', keyPrefix: 'red', prefix: 'lock:' },
+    ])(
+      'over clients with the keyPrefix $theirs is kept out by the keyPrefix $keyPrefix, and keeps us out',
+      async ({ theirs, keyPrefix, prefix }) => {
+        const prefixed = servers.map(({ url }) => new Redis(url, { keyPrefix: theirs }));
+        const resource = `${prefix}${rival.keyOf('prefixed')}`;
+        const ours = await startOurs(keyPrefix);
+
+        const lock = await ours.acquire(resource, 10_000);
+        const refused = await rival.acquire(prefixed, 'prefixed');
+        await lock.release();
+        const release = await rival.acquire(prefixed, 'prefixed');
+        const refusedToo = await ours.tryAcquire(resource);
+        const unprefixed = await redlock.tryAcquire(rival.keyOf('prefixed'));
+        await Promise.all([release?.(), unprefixed?.release()]);
+        for (const client of prefixed) client.disconnect();
+
+        expect(refused).toBeNull();
+        expect(release).not.toBeNull();
+        expect(refusedToo).toBeNull();
+        expect(unprefixed).not.toBeNull();
+      },
+    );
 
     it('never holds at the same time as we do, however close the race', async () => {
       const winners = { ours: 0, theirs: 0, nobody: 0 };
