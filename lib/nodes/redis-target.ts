@@ -4,6 +4,7 @@ import { Redis, type RedisOptions } from 'ioredis';
 import { checkNumber, describe, wrongType } from '../core/option-checks.js';
 import { DELAY_MAX } from '../core/options.js';
 import type { Milliseconds } from '../core/units.js';
+import { sharingLookup, type Route } from './redis-connector.js';
 
 /** The options of ioredis. Those that could send a command twice or late are overruled. */
 export type { RedisOptions };
@@ -130,8 +131,10 @@ const lockConnection = {
 // NAT or a balancer has forgotten idle connections, and the next call would find all nodes silent.
 // Each connection asks another Sentinel first: it may have to end, by the stallTimeout, before
 // ioredis has given up one that hangs.
-function overridesOf({ keepAlive = 0, sentinels }: ServerOptions) {
-  const fixed = { ...lockConnection, keepAlive: keepAlive > 0 ? keepAlive : KEEP_ALIVE };
+function overridesOf(options: ServerOptions & Route) {
+  const { keepAlive = 0, sentinels } = options;
+  const kept = { keepAlive: keepAlive > 0 ? keepAlive : KEEP_ALIVE };
+  const fixed = { ...lockConnection, ...kept, ...sharingLookup(options) };
   if (!sentinels) return () => fixed;
   let next = sentinels;
   return () => {
