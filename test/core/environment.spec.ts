@@ -1,8 +1,14 @@
 import { describe, expect, it, jest } from '@jest/globals';
 
+import { createHook } from 'node:async_hooks';
 import { MessageChannel } from 'node:worker_threads';
 
-import { fakeTimersEnvironment, systemEnvironment, toIsoTime } from '../../lib/core/environment.js';
+import {
+  bindToContext,
+  fakeTimersEnvironment,
+  systemEnvironment,
+  toIsoTime,
+} from '../../lib/core/environment.js';
 import { silentObserver } from '../../lib/core/observer.js';
 import { afterTest } from '../support/after-test.js';
 
@@ -134,6 +140,21 @@ describe('the environment for fake timers', () => {
 
     expect([waiting, environment.now() - startedAt]).toEqual([1, 20]);
     expect(callback).toHaveBeenCalledTimes(1);
+  });
+});
+
+describe('a function that is bound to its context', () => {
+  it('does not look to test runners as if it kept the process alive', () => {
+    const made: object[] = [];
+    const hook = createHook({ init: (_id, _type, _trigger, resource) => made.push(resource) });
+
+    hook.enable();
+    bindToContext(() => undefined);
+    hook.disable();
+
+    // As `jest --detectOpenHandles` asks: what gives no answer, it takes for open.
+    expect(made).toEqual([expect.objectContaining({ hasRef: expect.any(Function) })]);
+    expect(made.map((resource) => (resource as NodeJS.Timeout).hasRef())).toEqual([false]);
   });
 });
 
