@@ -1,5 +1,7 @@
+import { createHook } from 'node:async_hooks';
 import { createRequire } from 'node:module';
 import { setImmediate } from 'node:timers/promises';
+import { inspect } from 'node:util';
 
 import { describe, expect, it, jest } from '@jest/globals';
 import type * as Ioredis from 'ioredis';
@@ -197,4 +199,28 @@ describe('a command that was answered', () => {
 
     expect(written.mock.calls).toHaveLength(1);
   });
+});
+
+describe('a new connection', () => {
+  it('leaves no promise pending, which a search for leaks would find', async () => {
+    const client = connect({ lazyConnect: true });
+    const made: object[] = [];
+    const hook = createHook({
+      init(_id, type, _trigger, resource) {
+        if (type === 'PROMISE') made.push(resource);
+      },
+    });
+
+    hook.enable();
+    new RedisConnection(client, systemEnvironment.now, { ready: () => {}, ended: () => {} });
+    hook.disable();
+    await setImmediate();
+
+    expect(made).not.toEqual([]);
+    expect(made.map((promise) => inspect(promise)).filter(isPending)).toEqual([]);
+  });
+
+  function isPending(text: string): boolean {
+    return text.includes('<pending>');
+  }
 });
