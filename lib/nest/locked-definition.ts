@@ -32,8 +32,8 @@ export interface LockedOptions<Taken extends OnTaken = OnTaken>
    * - `'throw'`: the call rejects with the `LockTakenError`.
    * - `'skip'`: the method does not run; the call resolves to undefined (an Observable emits
    *   undefined, an async generator ends).
-   * - a function: it is called with the method's arguments, and its result is the call's. It runs
-   *   without a lock.
+   * - a function: it is called on the instance with the method's arguments, and its result is the
+   *   call's. It runs without a lock.
    * @default 'throw' – work that was not done should not look done
    */
   readonly onTaken?: Taken;

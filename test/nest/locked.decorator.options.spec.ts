@@ -63,6 +63,7 @@ describe('onTaken', () => {
   @Injectable()
   class Jobs {
     runs = 0;
+    readonly skipped: string[] = [];
 
     @Locked('job', { wait: 0 })
     async throwing(): Promise<string> {
@@ -77,6 +78,11 @@ describe('onTaken', () => {
     @Locked('job', { wait: 0, onTaken: (id: string) => `taken ${id}` })
     async falling(_id: string): Promise<string> {
       return this.work();
+    }
+
+    @Locked('job', { wait: 0, onTaken: countSkipped })
+    async counting(_id: string): Promise<void> {
+      await this.work();
     }
 
     @Locked('other', { wait: 0, onTaken: 'skip' })
@@ -95,6 +101,10 @@ describe('onTaken', () => {
     }
   }
 
+  function countSkipped(this: Jobs, id: string): void {
+    this.skipped.push(id);
+  }
+
   it('throws, skips or falls back while others hold the lock', async () => {
     const module = await startModule({ providers: [Jobs] }, {}, nodes);
     const jobs = module.get(Jobs);
@@ -105,6 +115,17 @@ describe('onTaken', () => {
     expect(await jobs.skipping()).toBeUndefined();
     expect(await jobs.falling('7')).toBe('taken 7');
     expect(jobs.runs).toBe(0);
+  });
+
+  it('calls a function on the instance', async () => {
+    const module = await startModule({ providers: [Jobs] }, {}, nodes);
+    const jobs = module.get(Jobs);
+    await using lock = await module.get(RedlockService).acquire('job');
+
+    await jobs.counting('7');
+
+    expect(lock.isValid).toBe(true);
+    expect(jobs).toMatchObject({ runs: 0, skipped: ['7'] });
   });
 
   it('does not swallow the errors of other locks inside the body', async () => {
