@@ -1,15 +1,12 @@
 // The guide's endpoint as it stands there: code that handles payments is copied, so it has to be right.
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { compileFunction } from 'node:vm';
 
 import { describe, expect, it } from '@jest/globals';
 import * as common from '@nestjs/common';
 import { APP_GUARD } from '@nestjs/core';
 import * as locked from 'nestjs-locked';
-import ts from 'typescript';
 
+import { loadGuide } from '../support/guides.js';
 import { startServer } from './support/applications.js';
 
 interface Guide {
@@ -40,23 +37,10 @@ class Answers {
 }
 
 function load(): Guide {
-  const text = readFileSync(join(import.meta.dirname, '../../docs/IDEMPOTENCY.md'), 'utf8');
-  const code = /```ts\n([\s\S]*?)```/.exec(text)?.[1] ?? '';
-  const { outputText } = ts.transpileModule(code, {
-    compilerOptions: {
-      module: ts.ModuleKind.CommonJS,
-      target: ts.ScriptTarget.ES2022,
-      experimentalDecorators: true,
-      emitDecoratorMetadata: true,
-    },
-  });
-  const modules: Record<string, object> = { '@nestjs/common': common, 'nestjs-locked': locked };
-  const exported = {};
-  // Reflect is the one that keeps the decorators' metadata: each context of node:vm has its own.
-  const names = ['require', 'exports', 'Reflect'];
-  const run = compileFunction(outputText, names) as (...values: unknown[]) => void;
-  run((name: string) => modules[name], exported, Reflect);
-  return exported as Guide;
+  return loadGuide('IDEMPOTENCY.md', {
+    '@nestjs/common': common,
+    'nestjs-locked': locked,
+  }) as Guide;
 }
 
 async function startPayments() {
