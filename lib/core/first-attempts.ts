@@ -4,9 +4,10 @@ import type { FailedAttempt, OnSettled } from './attempt.js';
 import type { Waiter } from './waiter.js';
 
 /**
- * How many first attempts may be under way. More would not be answered sooner: a process that asks
- * for 100,000 locks in one turn would hear of the last ones when too little of their ttl is left.
- * At 20 ms to the nodes this many are still 100,000 a second.
+ * While the first attempts that are under way want this many resources together, no other begins.
+ * More would not be answered sooner: a process that asks for 100,000 locks in one turn would hear
+ * of the last ones when too little of their ttl is left. At 20 ms to the nodes this many are still
+ * 100,000 a second.
  */
 export const FIRST_ATTEMPTS_MAX = 2_048;
 
@@ -22,20 +23,24 @@ class Later extends Linked<Later> {
 
 /** The attempts of calls whose turn it is at once: so many at a time, in the order of the calls. */
 export class FirstAttempts {
+  /** How many resources they want. */
   #underWay = 0;
   readonly #later = new LinkedList<Later>();
 
   /** Begins the waiter's attempt when there is room for it; until then it can be cancelled. */
   start(waiter: Waiter, attempt: (onSettled: OnSettled) => void, onSettled: OnSettled): void {
-    const begin = (): void =>
+    // One call may want 1,000 of them, which cost a node as much as 1,000 calls do.
+    const size = waiter.resources.length;
+    const begin = (): void => {
+      this.#underWay += size;
       attempt((result) => {
         onSettled(result);
-        if (this.#later.first === null) this.#underWay -= 1;
+        this.#underWay -= size;
         // Not before whoever gives up many calls, as a shutdown does, is done with it.
-        else inMicrotask(() => this.#beginNext());
+        if (this.#later.first !== null) inMicrotask(() => this.#beginNext());
       });
-    if (this.#underWay < FIRST_ATTEMPTS_MAX) {
-      this.#underWay += 1;
+    };
+    if (this.#later.first === null && this.#underWay < FIRST_ATTEMPTS_MAX) {
       begin();
       return;
     }
@@ -48,14 +53,12 @@ export class FirstAttempts {
     waiter.attempt = { cancel };
   }
 
-  // In the place of one that has settled.
   #beginNext(): void {
-    const next = this.#later.first;
-    if (next === null) {
-      this.#underWay -= 1;
-      return;
+    let next = this.#later.first;
+    while (next !== null && this.#underWay < FIRST_ATTEMPTS_MAX) {
+      this.#later.remove(next);
+      next.begin();
+      next = this.#later.first;
     }
-    this.#later.remove(next);
-    next.begin();
   }
 }

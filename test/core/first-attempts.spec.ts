@@ -66,6 +66,24 @@ describe('first attempts of one process', () => {
     expect(askedAtOnce).toBe(3 * LIMIT);
   });
 
+  it('are none more where those under way want 2,048 resources together', async () => {
+    const scene = setUp();
+    const manyOf = (call: string): string[] =>
+      Array.from({ length: 1_000 }, (_, index) => `${call}:${index}`);
+    const granted: string[] = [];
+
+    const calls = ['a', 'b', 'c', 'd', 'e'].map((call) => [call, manyOf(call)] as const);
+    const locks = [...calls, ['f', 'f'] as const].map(([call, resources]) =>
+      scene.redlock.acquire(resources, ttl, { wait: 0 }).then(() => granted.push(call)),
+    );
+    await scene.environment.settle();
+    const askedAtOnce = asked(scene, 'acquire');
+    await scene.until(Promise.all(locks));
+
+    expect(askedAtOnce).toBe(3 * 3);
+    expect(granted).toEqual(['a', 'b', 'c', 'd', 'e', 'f']);
+  });
+
   it('that are aborted before it is their turn ask no node', async () => {
     const scene = setUp();
     const controller = new AbortController();
