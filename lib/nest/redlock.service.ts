@@ -63,7 +63,7 @@ export class RedlockService {
   ): Promise<Lock> {
     const caller = this.#caller(options, 'RedlockService.acquire');
     const joined = findJoinable(caller, resources);
-    return joined ?? this.#redlock.acquire(resources, ttl, options, namesOf(caller));
+    return joined ?? this.#core.acquire(resources, ttl, options, namesOf(caller));
   }
 
   /**
@@ -78,7 +78,7 @@ export class RedlockService {
   ): Promise<Lock | null> {
     const caller = this.#caller(options, 'RedlockService.tryAcquire');
     const joined = findJoinable(caller, resources);
-    return joined ?? this.#redlock.tryAcquire(resources, ttl, options, namesOf(caller));
+    return joined ?? this.#core.tryAcquire(resources, ttl, options, namesOf(caller));
   }
 
   /**
@@ -109,8 +109,8 @@ export class RedlockService {
     const joined = findJoinable(caller, resources);
     if (joined !== null) return runJoined(joined, place, body);
     const placedBody = (lock: Lock): Promise<T> =>
-      runHolding({ domain: this.#redlock, lock, place }, body);
-    return this.#redlock.using(resources, options, placedBody, namesOf(caller));
+      runHolding({ domain: this.#core, lock, place }, body);
+    return this.#core.using(resources, options, placedBody, namesOf(caller));
   }
 
   /**
@@ -118,20 +118,25 @@ export class RedlockService {
    * @throws TypeError, RangeError for a bad name.
    */
   inspect(resource: string): Promise<ResourceState> {
-    return this.#redlock.inspect(resource);
+    return this.#core.inspect(resource);
   }
 
   /** Tells how the locks and their nodes are, as last heard; asks no node. */
   status(): Promise<RedlockStatus> {
-    return Promise.resolve(this.#redlock.status());
+    return Promise.resolve(this.#core.status());
+  }
+
+  /** @throws TypeError where Nest made a service of a subclass, without one. */
+  get #core(): Redlock {
+    checkOrigin(this.#redlock);
+    return this.#redlock;
   }
 
   #caller(options: PlacedOptions, place: string): Caller {
-    checkOrigin(this.#redlock);
     checkObject('options', options);
     const { reentrant = this.#isReentrant } = options;
     return {
-      held: heldBy(this.#redlock),
+      held: heldBy(this.#core),
       isReentrant: checkBoolean('reentrant', reentrant),
       place,
       isByHand: options[placeOption] === undefined,

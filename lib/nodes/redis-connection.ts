@@ -172,9 +172,11 @@ function commandClassOf(client: Redis): typeof Command {
   const probe = Object.create(client, { sendCommand }) as Partial<Redis>;
   void probe.call?.('ping', () => undefined);
   const [command] = made;
-  // Nobody sends it: tools that look for leaks would find its promise pending.
-  command?.resolve(null);
-  if (command !== undefined) return command.constructor as typeof Command;
+  if (command !== undefined) {
+    // Nobody sends it: tools that look for leaks would find its promise pending.
+    command.resolve(null);
+    return command.constructor as typeof Command;
+  }
   throw new TypeError(
     'Expected a client of ioredis, got one that makes no commands, as a mock of ioredis does: ' +
       'in tests leave the nodes out (docs/TESTING.md#without-redis of nestjs-locked)',

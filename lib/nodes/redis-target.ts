@@ -132,9 +132,9 @@ const lockConnection = {
 // Each connection asks another Sentinel first: it may have to end, by the stallTimeout, before
 // ioredis has given up one that hangs.
 function overridesOf(options: ServerOptions & Route) {
-  const { keepAlive = 0, sentinels } = options;
-  const kept = { keepAlive: keepAlive > 0 ? keepAlive : KEEP_ALIVE };
-  const fixed = { ...lockConnection, ...kept, ...sharingLookup(options) };
+  const { keepAlive: asked = 0, sentinels } = options;
+  const keepAlive = asked > 0 ? asked : KEEP_ALIVE;
+  const fixed = { ...lockConnection, keepAlive, ...sharingLookup(options) };
   if (!sentinels) return () => fixed;
   let next = sentinels;
   return () => {

@@ -32,6 +32,8 @@ describe('RedlockService', () => {
     ['acquire', (redlock) => redlock.acquire('a')],
     ['tryAcquire', (redlock) => redlock.tryAcquire('a')],
     ['using', (redlock) => redlock.using('a', () => 1)],
+    ['inspect', async (redlock) => redlock.inspect('a')],
+    ['status', async (redlock) => redlock.status()],
   ])('by %s of a subclass among the providers tells to inject the service', async (_, call) => {
     class LockService extends RedlockService {}
     const module = await startModule({ providers: [LockService] });
