@@ -33,10 +33,10 @@ export class RedisBatch implements Collector {
   readonly #send: SendCommand;
   readonly #isPersistent: boolean;
   readonly #scripts = new WeakMap<World, RedisScripts>();
-  /** The operations of each call that is to be sent. */
-  readonly #calls: Operation[][] = [];
-  /** How many locks the last of them has. */
-  #lastLocks = 0;
+  /** Those of the next call. */
+  #operations: Operation[] = [];
+  /** How many locks they want. */
+  #locks = 0;
   // The one that the operations go to. Not kept when all is sent: it may end, and with it would be
   // kept what belongs to a call.
   #connection: RedisConnection | null = null;
@@ -47,47 +47,35 @@ export class RedisBatch implements Collector {
     this.#send = send;
   }
 
-  /** Sends an operation on `connection` when the tick has ended. */
+  /** Sends an operation on `connection` when the tick has ended, or sooner with a full call. */
   add(connection: RedisConnection, operation: Operation): void {
-    // What was meant for another connection, or another world, goes first and by itself. Then this
-    // node is in the tick twice, and has nothing to send the second time.
-    if (!this.#fits(connection, operation)) this.flush();
+    // For all nodes: this one is mostly the first to be asked, and the others have as much to send.
+    if (!this.#fits(connection, operation)) this.#tick.end();
     if (this.#connection === null) {
       this.#connection = connection;
       this.#tick.join(this);
     }
-    const locks = operation.request.resources.length;
-    const last = this.#calls.at(-1);
-    if (last !== undefined && this.#lastLocks + locks <= LOCKS_MAX) {
-      last.push(operation);
-      this.#lastLocks += locks;
-    } else {
-      // A single operation may have more locks than that.
-      this.#calls.push([operation]);
-      this.#lastLocks = locks;
-    }
+    this.#operations.push(operation);
+    this.#locks += operation.request.resources.length;
   }
 
-  /** Sends what has been collected. */
-  flush(): void {
-    const memo = new CallMemo();
-    while (this.sendNext(memo));
-  }
-
-  /** Sends one call of what has been collected, if any; returns whether there are more. */
-  sendNext(memo: CallMemo): boolean {
+  /** Sends what has been collected, if anything. */
+  flush(memo = new CallMemo()): void {
     const connection = this.#connection;
-    const operations = this.#calls.shift();
-    if (connection === null || operations === undefined) return false;
-    if (this.#calls.length === 0) this.#connection = null;
+    if (connection === null) return;
+    const operations = this.#operations;
+    this.#connection = null;
+    this.#operations = [];
+    this.#locks = 0;
     this.#sendCall(connection, 'evalsha', operations, memo);
-    return this.#connection !== null;
   }
 
+  // A call is for one connection and one world. A single operation may have more locks than fit.
   #fits(connection: RedisConnection, { request }: Operation): boolean {
-    const first = this.#calls[0]?.[0];
+    const first = this.#operations[0];
     if (first === undefined) return true;
-    return connection === this.#connection && request.world === first.request.world;
+    if (connection !== this.#connection || request.world !== first.request.world) return false;
+    return this.#locks + request.resources.length <= LOCKS_MAX;
   }
 
   #sendCall(

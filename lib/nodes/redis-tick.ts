@@ -7,8 +7,8 @@ import { TAGS } from './redis-stamp.js';
 
 /** Collects what a tick asks of one node. */
 export interface Collector {
-  /** Sends one call of what it has collected, if anything; whether there is more. */
-  sendNext(memo: CallMemo): boolean;
+  /** Sends what it has collected, if anything, as one call. */
+  flush(memo: CallMemo): void;
 }
 
 /** A call as it is sent, and the tag that its reply is recognised by. */
@@ -54,11 +54,11 @@ export class RedisTick {
     this.#tag = Math.floor(environment.random() * TAGS);
   }
 
-  /** Sends what `collector` has when the tick ends. */
+  /** Sends what `collector` has when the tick ends, or `end` is called. */
   join(collector: Collector): void {
     // Not before: each callback of a tick, as of a request or a timer, may ask for something, and
     // all that is one call. So is a lock that is released and handed on.
-    if (this.#collectors.length === 0) atTickEnd(() => this.#end());
+    if (this.#collectors.length === 0) atTickEnd(() => this.end());
     this.#collectors.push(collector);
   }
 
@@ -68,11 +68,11 @@ export class RedisTick {
     return this.#tag;
   }
 
-  // One call of each in turn: no server waits until the others have all of theirs.
-  #end(): void {
+  /** Sends what all nodes have collected so far. */
+  end(): void {
     const memo = new CallMemo();
-    let open = this.#collectors;
+    const collectors = this.#collectors;
     this.#collectors = [];
-    while (open.length > 0) open = open.filter((collector) => collector.sendNext(memo));
+    for (const collector of collectors) collector.flush(memo);
   }
 }

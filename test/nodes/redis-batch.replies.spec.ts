@@ -99,31 +99,6 @@ describe('a reply', () => {
   });
 });
 
-describe('operations for two connections', () => {
-  it('go by a call each, in the order in which they were asked for', async () => {
-    const [first, second] = [1, 2].map(
-      () =>
-        new RedisConnection(connect(), systemEnvironment.now, {
-          ready: () => undefined,
-          ended: () => undefined,
-        }),
-    );
-    const sent: unknown[] = [];
-    const batch = new RedisBatch(new RedisTick(systemEnvironment), false, (connection) => {
-      sent.push(connection);
-    });
-
-    for (const connection of [first, first, second, first]) {
-      const request = requestFor({ world });
-      const nothing = { isSettled: () => false, onReply: () => undefined };
-      if (connection) batch.add(connection, { name: 'acquire', request, ...nothing });
-    }
-    await new Promise(setImmediate);
-
-    expect(sent.map((connection) => connection === first)).toEqual([true, false, true]);
-  });
-});
-
 /** The first of ARGV. */
 function tagIn(command: Buffer): number {
   const words = command.toString().split(/\r\n(?:\$\d+\r\n)?/);

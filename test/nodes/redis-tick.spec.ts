@@ -1,4 +1,4 @@
-import { describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 
 import { systemEnvironment } from '../../lib/core/environment.js';
 import { encodeCommand } from '../../lib/nodes/redis-command.js';
@@ -64,26 +64,48 @@ describe('a call', () => {
 });
 
 describe('the end of a tick', () => {
-  it('comes after its microtasks, and sends one call of each node in turn', async () => {
-    const sent: string[] = [];
-    const tick = new RedisTick(systemEnvironment);
-    const nodeWith = (...calls: string[]): Collector => ({
-      sendNext: () => {
-        const call = calls.shift();
-        if (call !== undefined) sent.push(call);
-        return calls.length > 0;
-      },
-    });
+  const sent: string[] = [];
+  const memos = new Set<CallMemo>();
 
-    tick.join(nodeWith('a1', 'a2', 'a3'));
+  function nodeWith(call: string): Collector {
+    return {
+      flush: (memo) => {
+        sent.push(call);
+        memos.add(memo);
+      },
+    };
+  }
+
+  beforeEach(() => {
+    sent.length = 0;
+    memos.clear();
+  });
+
+  it('comes after its microtasks, and sends what all nodes have with one memory', async () => {
+    const tick = new RedisTick(systemEnvironment);
+
+    tick.join(nodeWith('a'));
     await Promise.resolve();
-    tick.join(nodeWith('b1'));
-    tick.join(nodeWith('c1', 'c2'));
+    tick.join(nodeWith('b'));
     const sentByThen = [...sent];
     await new Promise(setImmediate);
 
     expect(sentByThen).toEqual([]);
-    expect(sent).toEqual(['a1', 'b1', 'c1', 'a2', 'c2', 'a3']);
+    expect(sent).toEqual(['a', 'b']);
+    expect(memos.size).toBe(1);
+  });
+
+  it('may be called before, for what was asked so far', async () => {
+    const tick = new RedisTick(systemEnvironment);
+
+    tick.join(nodeWith('a'));
+    tick.end();
+    const sentByThen = [...sent];
+    tick.join(nodeWith('b'));
+    await new Promise(setImmediate);
+
+    expect(sentByThen).toEqual(['a']);
+    expect(sent).toEqual(['a', 'b']);
   });
 });
 
