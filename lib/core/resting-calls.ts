@@ -9,6 +9,9 @@ import type { Waiter } from './waiter.js';
  */
 const RESTING_MAX = 200;
 
+/** For more resources than this a call rests in proportion: its attempts cost the nodes as much. */
+const RESOURCES_MAX = 5;
+
 /** Shorter rests are exact: they are for who wants to ask often. */
 const EXACT_MAX: Milliseconds = 2 * SLOT;
 
@@ -29,7 +32,8 @@ export class RestingCalls {
    */
   async rest(waiter: Waiter, delay: Milliseconds, patience: Milliseconds): Promise<boolean> {
     this.#count += 1;
-    const rest = delay * Math.max(1, this.#count / RESTING_MAX);
+    const size = Math.max(1, waiter.resources.length / RESOURCES_MAX);
+    const rest = delay * Math.max(1, (this.#count * size) / RESTING_MAX);
     const isExact = rest < EXACT_MAX || rest + SLOT > patience;
     try {
       return await waiter.pause(Math.min(rest, patience), isExact ? null : this.#timers);

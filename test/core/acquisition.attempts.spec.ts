@@ -24,6 +24,31 @@ describe('the delay between two attempts', () => {
     expect(Math.max(...pauses) - Math.min(...pauses)).toBeGreaterThan(30);
   });
 
+  it('grows with their resources in a crowd, and only for the calls that want so many', async () => {
+    const scene = setScene();
+    const wants = (index: number): string[] =>
+      Array.from({ length: index < 50 ? 50 : 5 }, (_, name) => `order:${index}:${name}`);
+    const orders = Array.from({ length: 200 }, (_, index) => wants(index));
+    for (const node of scene.nodes) for (const [first = ''] of orders) node.occupy(first, 60_000);
+
+    const options = { wait: 3_000, retryDelay: { min: 40, max: 60 } };
+    const calls = orders.map((order) => scene.redlock.acquire(order, ttl, options));
+    const outcome = Promise.allSettled(calls);
+    await scene.environment.advance(1_000);
+    const before = scene.node(0).calls.length;
+    await scene.environment.advance(1_000);
+    const attempts = scene
+      .node(0)
+      .calls.slice(before)
+      .filter(({ operation }) => operation === 'acquire');
+    const large = attempts.filter(({ request }) => request?.resources.length === 50);
+
+    expect(large.length).toBeLessThan(150);
+    expect(attempts.length - large.length).toBeGreaterThan(2_000);
+    await scene.environment.advance(2_000);
+    await outcome;
+  });
+
   it.each(['are heard', 'cannot be heard'] as const)(
     'grows with a crowd, where releases %s: 1,000 calls make no more than 5,000 attempts a second',
     async (hearing) => {
