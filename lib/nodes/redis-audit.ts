@@ -5,8 +5,10 @@ import { printable } from './redis-outcomes.js';
 
 /** A server's clock against ours, and by how much the measurement may be wrong. */
 export interface ClockReading {
-  /** Node clock minus own wall clock. */
+  /** Node clock minus own wall clock, which may be set between two readings. */
   readonly offset: Milliseconds;
+  /** Node clock minus own monotonic clock, which may stand still while this machine sleeps. */
+  readonly monotonicOffset: Milliseconds;
   readonly error: Milliseconds;
 }
 
@@ -57,10 +59,16 @@ export class NodePeers {
     this.#connected.delete(name);
   }
 
-  /** The other nodes whose clocks surely differ from this one by more than `limit`. */
+  /**
+   * The other nodes whose clocks surely differ from this one by more than `limit`. They were read
+   * when they connected: if our own clock was set since, or we slept, only one of the two says so.
+   */
   apart(name: string, clock: ClockReading, limit: Milliseconds): string[] {
-    const isApart = (peer: ClockReading): boolean =>
-      Math.abs(peer.offset - clock.offset) - peer.error - clock.error > limit;
+    const isApart = (peer: ClockReading): boolean => {
+      const byWallClock = Math.abs(peer.offset - clock.offset);
+      const byMonotonic = Math.abs(peer.monotonicOffset - clock.monotonicOffset);
+      return Math.min(byWallClock, byMonotonic) - peer.error - clock.error > limit;
+    };
     return this.#others(name).flatMap(([other, peer]) => (isApart(peer.clock) ? [other] : []));
   }
 

@@ -113,7 +113,7 @@ export class RedisLink implements ConnectionListener {
     const { environment, target } = this.#settings;
     const askedAt = environment.now();
     let certified: Certified | null = null;
-    let clock: ClockReading = { offset: 0, error: Infinity };
+    let clock: ClockReading = { offset: 0, monotonicOffset: 0, error: Infinity };
     // First and alone: the node's quarantine begins when it is seen, not when it is asked to vote.
     connection.call(this.#certification(), (failure, reply) => {
       certified = failure === null ? readCertified(reply) : null;
@@ -121,9 +121,11 @@ export class RedisLink implements ConnectionListener {
         connection.end(failure ?? lostOutcome(`${target.name} sent an unexpected reply`));
         return;
       }
-      const error = (environment.now() - askedAt) / 2;
-      const offset = certified.nodeTime / 1_000 - (environment.wallClock() - error);
-      clock = { offset, error };
+      const now = environment.now();
+      const error = (now - askedAt) / 2;
+      const nodeNow = certified.nodeTime / 1_000 + error;
+      const offset = nodeNow - environment.wallClock();
+      clock = { offset, monotonicOffset: nodeNow - now, error };
     });
     // Where loading is not allowed, the first use of a script is answered with NOSCRIPT.
     const { acquire, extend, release, batch } = this.#scripts;

@@ -7,6 +7,7 @@ import {
   LastServer,
   NodePeers,
   type AuditResult,
+  type ClockReading,
   type ServerFacts,
 } from '../../lib/nodes/redis-audit.js';
 import { worldOf } from '../support/node-harness.js';
@@ -14,13 +15,18 @@ import { worldOf } from '../support/node-harness.js';
 const LIMIT = worldOf().clockSkewMax / 2;
 
 /** Judges nodes one after the other, as they connect. */
-function audit(...nodes: { runId?: string; offset?: number; error?: number }[]): AuditResult[] {
+function audit(...nodes: (Partial<ClockReading> & { runId?: string })[]): AuditResult[] {
   const peers = new NodePeers(3);
-  return nodes.map(({ runId, offset = 0, error = 0 }, index) => {
+  return nodes.map(({ runId, ...given }, index) => {
     const info = `role:master\r\nrun_id:${runId ?? `run-${index}`}\r\n`;
     const node = { name: `node-${index}`, isPersistent: false };
-    return auditServer(node, factsOf(info), { offset, error }, peers, worldOf());
+    return auditServer(node, factsOf(info), clockReading(given), peers, worldOf());
   });
+}
+
+/** By both of our clocks the same, unless one of them has run ahead of the other. */
+function clockReading({ offset = 0, monotonicOffset = offset, error = 0 }: Partial<ClockReading>) {
+  return { offset, monotonicOffset, error };
 }
 
 describe('the clocks of a set', () => {
@@ -44,12 +50,21 @@ describe('the clocks of a set', () => {
 
     expect(second?.findings).toEqual([]);
   });
+
+  it.each([
+    ['wall clock was set', { offset: -3_600_000, monotonicOffset: 0 }],
+    ['machine slept', { offset: 0, monotonicOffset: 3_600_000 }],
+  ])('are not blamed where our own %s between two connections', (_, later) => {
+    const [, second] = audit({ offset: 0 }, later);
+
+    expect(second?.findings).toEqual([]);
+  });
 });
 
 describe('the servers of a set', () => {
   it('are refused when another node is the same process, until that one has left', () => {
     const peers = new NodePeers(3);
-    const clock = { offset: 0, error: 0 };
+    const clock = clockReading({});
     peers.admit('a', 'run', clock);
 
     const twin = peers.admit('b', 'run', clock);
@@ -63,7 +78,7 @@ describe('the servers of a set', () => {
 
   it('are not taken for the same where they do not say who they are', () => {
     const peers = new NodePeers(3);
-    const clock = { offset: 0, error: 0 };
+    const clock = clockReading({});
 
     const twins = ['a', 'b'].map((name) => peers.admit(name, undefined, clock));
 
@@ -79,7 +94,7 @@ describe('a node that is declared persistent', () => {
     const facts = factsOf(`role:master\r\naof_enabled:${enabled}\r\n`);
     const node = { name: 'node', isPersistent: true };
 
-    const verdict = auditServer(node, facts, { offset: 0, error: 0 }, new NodePeers(3), worldOf());
+    const verdict = auditServer(node, facts, clockReading({}), new NodePeers(3), worldOf());
 
     expect(verdict).toEqual({ refusal: null, findings });
   });
@@ -128,7 +143,7 @@ describe('what is found', () => {
   const STEP = /[.:] (Grant|Name|Run|Set|Synchronise) [^.:]+\.$/;
   const verdictOn = (info: string | null): AuditResult => {
     const node = { name: 'node', isPersistent: true };
-    return auditServer(node, factsOf(info), { offset: 0, error: 0 }, new NodePeers(3), worldOf());
+    return auditServer(node, factsOf(info), clockReading({}), new NodePeers(3), worldOf());
   };
 
   it.each([

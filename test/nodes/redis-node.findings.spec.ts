@@ -203,10 +203,10 @@ describe('what an audit finds', () => {
     await proxy.close();
     let passed = 0;
     let delay = 0;
-    // The clock by which the first was measured was wrong: to us, those of both are apart.
+    // The clocks by which the first was measured were wrong: to us, those of both are apart.
     const wallClock = (): number => systemEnvironment.wallClock() + delay + passed;
     // In a process that has run for a day.
-    const now = (): number => systemEnvironment.now() + delay + 86_400_000;
+    const now = (): number => systemEnvironment.now() + delay + passed + 86_400_000;
     const environment: Environment = { ...systemEnvironment, now, wallClock };
     const { log } = startNodes([first.url, proxy.url], {}, environment);
     await log.untilState('up');
@@ -225,6 +225,21 @@ describe('what an audit finds', () => {
 
     expect(delay).toBeGreaterThan(0);
     expect(status.findings).toEqual(findings.map((finding) => expect.stringMatching(finding)));
+  });
+
+  it('no other clock where that of this machine was set since the others connected', async () => {
+    const [first, second] = [await startServer(), await startServer()];
+    let step = 0;
+    const wallClock = (): number => systemEnvironment.wallClock() + step;
+    const environment = { ...systemEnvironment, wallClock };
+    const { log } = startNodes([first.url, second.url], {}, environment);
+    await log.untilState('up', 1);
+
+    step = -3_600_000;
+    await second.client.call('CLIENT', ['KILL', 'TYPE', 'normal', 'SKIPME', 'yes']);
+    await log.untilState('up', log.events.length);
+
+    expect(log.messages.at(-1)).toBe('Connected.');
   });
 
   it('INFO is denied, inside scripts too', async () => {
