@@ -47,7 +47,10 @@ export class RedisBatch implements Collector {
     this.#send = send;
   }
 
-  /** Sends an operation on `connection` when the tick has ended, or sooner with a full call. */
+  /**
+   * Sends an operation on `connection` when the tick has ended; sooner with a full call, or with an
+   * extension.
+   */
   add(connection: RedisConnection, operation: Operation): void {
     // For all nodes: this one is mostly the first to be asked, and the others have as much to send.
     if (!this.#fits(connection, operation)) this.#tick.end();
@@ -57,6 +60,9 @@ export class RedisBatch implements Collector {
     }
     this.#operations.push(operation);
     this.#locks += operation.request.resources.length;
+    // In a process with more to do than it can, ticks take seconds, and each may be the last that a
+    // lock has time for. What one callback extends, as the watchdog does, is one call all the same.
+    if (operation.name === 'extend') this.#tick.hurry();
   }
 
   /** Sends what has been collected, if anything. */

@@ -1,6 +1,6 @@
 // Ends a tick for all nodes of a set. Mostly they are asked the same, and encoding a call costs
 // more than all else about it: so it is done once, not once for each node.
-import { atTickEnd, type Environment } from '../core/environment.js';
+import { afterMicrotasks, atTickEnd, type Environment } from '../core/environment.js';
 import type { EncodedCommand } from './redis-command.js';
 import { isAskedAlike, type BatchedOperation } from './redis-script-arguments.js';
 import { TAGS } from './redis-stamp.js';
@@ -47,6 +47,7 @@ export class CallMemo {
 /** The ticks of one set of nodes. */
 export class RedisTick {
   #collectors: Collector[] = [];
+  #isHurrying = false;
   /** The last tag. Each process begins anywhere: replies of two processes may be mixed up too. */
   #tag: number;
 
@@ -60,6 +61,16 @@ export class RedisTick {
     // all that is one call. So is a lock that is released and handed on.
     if (this.#collectors.length === 0) atTickEnd(() => this.end());
     this.#collectors.push(collector);
+  }
+
+  /** Does not wait for the end of the tick, but for that of the running callback. */
+  hurry(): void {
+    if (this.#isHurrying) return;
+    this.#isHurrying = true;
+    afterMicrotasks(() => {
+      this.#isHurrying = false;
+      this.end();
+    });
   }
 
   /** The tag that the reply to the next call is recognised by. */

@@ -17,10 +17,15 @@ function connection(): RedisConnection {
   });
 }
 
-function add(batch: RedisBatch, to: RedisConnection, resources = ['r']): void {
+function add(
+  batch: RedisBatch,
+  to: RedisConnection,
+  resources = ['r'],
+  name: 'acquire' | 'extend' = 'acquire',
+): void {
   const request = requestFor({ world, resources });
   batch.add(to, {
-    name: 'acquire',
+    name,
     request,
     isSettled: () => false,
     onReply: () => undefined,
@@ -87,5 +92,29 @@ describe('a full call', () => {
     expect(sent).toHaveLength(3);
     expect(last).toBe(small);
     expect(large - small).toBe(FULL.length + 1);
+  });
+});
+
+describe('an extension', () => {
+  it('goes when the callback that asks has ended, with all that was asked by then', async () => {
+    const to = connection();
+    const sent: string[] = [];
+    const batch = new RedisBatch(new RedisTick(systemEnvironment), false, (_to, { name }) =>
+      sent.push(name),
+    );
+
+    add(batch, to);
+    await Promise.resolve();
+    const sentBefore = [...sent];
+    add(batch, to, ['held'], 'extend');
+    await Promise.resolve();
+    add(batch, to, ['also held'], 'extend');
+    await new Promise(process.nextTick);
+    const sentThen = [...sent];
+    await new Promise(setImmediate);
+
+    expect(sentBefore).toEqual([]);
+    expect(sentThen).toHaveLength(1);
+    expect(sent).toHaveLength(1);
   });
 });
