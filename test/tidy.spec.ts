@@ -110,6 +110,25 @@ describe('the documents', () => {
     expect(targets.filter((target) => !existsSync(join(root, target)))).toEqual([]);
   });
 
+  it.each(all)('%s links to headings that exist', (file) => {
+    const targets = [...read(file).matchAll(/\]\((?!https?:)([^)#\s]*)#([^)\s]+)\)/g)];
+
+    const isThere = ([, path, anchor]: readonly string[]): boolean =>
+      anchorsOf(path === '' ? file : join(dirname(file), path ?? '')).includes(anchor ?? '');
+
+    expect(targets.filter((target) => !isThere(target)).map(([target]) => target)).toEqual([]);
+  });
+
+  it('have the headings that messages of the library name', () => {
+    const messages = filesBelow('lib').filter((file) => file.endsWith('.ts'));
+    const named = messages.flatMap((file) => [
+      ...read(file).matchAll(/(docs\/[A-Z-]+\.md)#([a-z-]+)/g),
+    ]);
+
+    expect(named.length).toBeGreaterThan(3);
+    for (const [, path, anchor] of named) expect(anchorsOf(path ?? '')).toContain(anchor);
+  });
+
   // Pictures stay behind, for their size; their text stands in for them.
   it('link, those that are shipped, to what is shipped', () => {
     const shipped = shippedFiles();
@@ -154,6 +173,19 @@ const layersBelow: Record<string, readonly string[]> = {
 function linksOf(file: string): string[] {
   const links = read(file).matchAll(/(?<!!)\[[^[\]]*\]\((?!https?:|#)([^)#]+)/g);
   return [...links].map(([, target]) => join(dirname(file), target ?? ''));
+}
+
+/** Where links into a document may lead: what renders Markdown makes these of its headings. */
+function anchorsOf(file: string): string[] {
+  const headings = read(file)
+    .replace(/```[\s\S]*?```/g, '')
+    .matchAll(/^#+ (.*)$/gm);
+  return [...headings].map(([, heading = '']) =>
+    heading
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N}_ -]/gu, '')
+      .replaceAll(' ', '-'),
+  );
 }
 
 function picturesOf(file: string): string[] {
