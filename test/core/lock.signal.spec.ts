@@ -180,6 +180,36 @@ describe('a lost lock', () => {
     expect(error.votes.map(({ vote }) => vote)).toEqual(['failed', 'failed', 'revoked']);
   });
 
+  // docs/ERRORS.md: whether to look at the nodes or at the process.
+  it('that expired tells by its votes that the nodes did not extend it', async () => {
+    const { environment, redlock, node, until } = setScene();
+    const lock = await until(redlock.acquire('r', ttl, { watchdog: true }));
+    node(0).refuse();
+    node(1).hang();
+
+    await environment.advance(ttl);
+
+    const { reason, votes } = lossThrownBy(() => lock.assertHeld());
+    expect(reason).toBe('expired');
+    expect(votes.map(({ vote }) => vote)).toEqual(['failed', 'none', 'granted']);
+  });
+
+  it('that expired has no vote against it where the process stood still', async () => {
+    const { environment, redlock, until } = setScene();
+    const extended = await until(redlock.acquire('r', ttl, { watchdog: true }));
+    await environment.advance(ttl / 2);
+    const acquired = await until(redlock.acquire('s', ttl, { watchdog: true }));
+
+    environment.block(ttl);
+
+    const losses = [extended, acquired].map((lock) => lossThrownBy(() => lock.assertHeld()));
+    expect(losses.map(({ reason }) => reason)).toEqual(['expired', 'expired']);
+    expect(losses.map(({ votes }) => votes.map(({ vote }) => vote))).toEqual([
+      ['granted', 'granted', 'granted'],
+      [],
+    ]);
+  });
+
   it('tells in its error what the nodes had said', async () => {
     const { environment, redlock, node, until } = setScene();
     const lock = await until(redlock.acquire('r', ttl, { watchdog: true }));
