@@ -285,7 +285,7 @@ describe('the lock lab', () => {
     await lab.see('you hold demo');
     await scene.kill();
     await lab.see('no connection, trying again');
-    await lab.see('What is to be seen is how it was');
+    await lab.see('What you see is how it was before');
     await lab.page.setViewportSize({ width: 360, height: 640 });
     expect(await lab.isWiderThanScreen()).toBe(false);
 

@@ -80,7 +80,7 @@ function Notice() {
 
 function noticeNow(): string {
   if (connection.value === 'lost') {
-    return 'The server cannot be reached. What is to be seen is how it was.';
+    return 'The server cannot be reached. What you see is how it was before.';
   }
   if (setting.value === null) return '';
   const { noSaleReason, quorum } = setting.value;
