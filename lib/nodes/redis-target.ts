@@ -157,7 +157,7 @@ function optionsOfUrl(text: string, origin: string): RedisOptions {
   if (url === null || database === undefined || settings === null || url.hash !== '') {
     throw new TypeError(
       `Expected ${origin} to be ${scheme}://[user:password@]host[:port][/database], ` +
-        'and further settings in an options object',
+        'percent-encoded, with further settings in an options object',
     );
   }
   const [, family] = settings;

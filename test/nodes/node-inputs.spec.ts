@@ -146,6 +146,16 @@ describe('what a node may be named by', () => {
     expect(refused).toThrow(/nodes\[0\]\.connectTimeout .* got/);
   });
 
+  it.each(['p#w', 'p/w', 'p?w', 'p%w'])(
+    'with the password %s is told what it needs',
+    (password) => {
+      const refused = (): unknown => create([`redis://u:${password}@example.test`]);
+
+      expect(refused).toThrow(/percent-encoded/);
+      expect(refused).not.toThrow(/p.w@/);
+    },
+  );
+
   it('needs no prefix of its own where the locks have one', () => {
     const { nodes } = create([{ host: 'example.test' }], { keyPrefix: 'app:' });
 
