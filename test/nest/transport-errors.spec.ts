@@ -43,12 +43,16 @@ describe('over a microservice', () => {
   }
 
   it.each(['locked', 'deep'])('a taken lock is an RpcException: %s', async (pattern) => {
-    expect(await ask(pattern)).toEqual({
+    const answer = await ask(pattern);
+
+    expect(answer).toEqual({
       status: 'error',
       message: 'The resource is locked by another call',
       code: 'LOCK_TAKEN',
       retryAfter: expect.any(Number),
     });
+    // In whole seconds, of a ttl of 5 s.
+    expect([4, 5]).toContain(Reflect.get(Object(answer), 'retryAfter'));
     expect(caught.pop()).toMatchObject({ cause: { code: 'LOCK_TAKEN' } });
   });
 });
