@@ -60,9 +60,10 @@ export class Lock implements AsyncDisposable {
 
   /**
    * Aborts when the lock is lost, with the {@link LockLostError} as its reason; a release never
-   * aborts it. `aborted` and `throwIfAborted()` read the clock, even before the event has fired;
-   * a signal that was read before the lock's body ended fires none while `holdAtLeast` keeps it.
-   * Listeners run in the async context in which the signal was first read.
+   * aborts it. `aborted` and `throwIfAborted()` read the clock, even before the event has fired.
+   * After the body has ended, a signal that was read before fires no event, even while
+   * `holdAtLeast` keeps the lock. Listeners run in the async context in which the signal was first
+   * read.
    */
   get signal(): AbortSignal {
     this.#abortion ??= new Abortion(this.#holding, () => this.lostError());
