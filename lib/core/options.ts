@@ -34,7 +34,8 @@ export interface AcquireOptions {
    * Random delay between two attempts, in ms, when releases cannot be heard; from 20 ms on it may
    * be up to 10 ms longer, because calls that pause go on together. When they can be heard, a
    * release wakes the call at once; it also polls every 40 to 60 ms, or after `min` if that is
-   * longer. Both delays grow in proportion while more than 200 calls of a process pause.
+   * longer. Both delays grow while more than 200 calls of a process pause, or fewer such as want
+   * many resources each.
    * @default { min: 20, max: 120 } – waiters of several processes spread, and none waits long
    */
   readonly retryDelay?: Partial<RetryDelay>;
