@@ -36,9 +36,10 @@ export async function inspectResource(
   resource: string,
 ): Promise<ResourceState> {
   const answers = await askAll(ensemble, resource);
-  const clocks = ensemble.nodes.map((node, index) =>
-    answers[index]?.vote === 'found' ? node.status().clockOffset : null,
-  );
+  const hasQuorum = answers.filter((answer) => answer?.vote === 'found').length >= ensemble.quorum;
+  // Also of nodes that are away: tokens are proposed by the median of all that are known. What was
+  // heard before our own clock was set is no majority as long as a quorum answers.
+  const clocks = ensemble.nodes.map((node) => (hasQuorum ? node.status().clockOffset : null));
   const nodes = ensemble.nodes.map((node, index) => {
     const fault = clockFault(ensemble.options.world, clocks[index] ?? null, clocks);
     return describeNode(node.name, answers[index], fault);
@@ -83,7 +84,7 @@ function describeNode(
   return { node, state, ownerId, remaining: Math.max(0, remaining), message: refusal || fault };
 }
 
-// A node accepts tokens within S of its clock. Empty if one may suit it and most other nodes.
+// A node accepts tokens within S of its clock, and they are proposed by the clock of most nodes.
 function clockFault(
   { fencing, clockSkewMax }: World,
   clock: Milliseconds | null,
@@ -91,7 +92,7 @@ function clockFault(
 ): string {
   if (!fencing || clock === null) return '';
   const gap = Math.round(clock - medianOf(clocks.filter((each) => each !== null)));
-  if (Math.abs(gap) <= 2 * clockSkewMax) return '';
+  if (Math.abs(gap) <= clockSkewMax) return '';
   const distance = `${Math.abs(gap)} ms ${gap > 0 ? 'ahead of' : 'behind'} most others`;
   return `its clock is ${distance}: no fencing token suits all of them`;
 }

@@ -95,15 +95,41 @@ describe('inspect', () => {
   });
 
   it('says of a node whose clock is so far off that no token suits it and most others', async () => {
-    const { redlock, until } = setScene({ clockOffsets: [0, 3_900, -4_100] });
+    const { redlock, until } = setScene({ clockOffsets: [0, 1_900, -2_100] });
 
     const state = await until(redlock.inspect('r'));
 
     expect(state.nodes.map(({ message }) => message)).toEqual([
       '',
       '',
-      'its clock is 4100 ms behind most others: no fencing token suits all of them',
+      'its clock is 2100 ms behind most others: no fencing token suits all of them',
     ]);
+  });
+
+  it('goes by the clock of a node that is away, too, as the tokens do', async () => {
+    const { redlock, node, until } = setScene({ clockOffsets: [0, 1_500, 3_000] });
+    const early = await until(redlock.acquire('early', ttl));
+    await until(early.release());
+    node(1).refuse();
+
+    const state = await until(redlock.inspect('r'));
+    const lock = await until(redlock.acquire('r', ttl, { wait: 0 }));
+
+    expect(state.nodes.map(({ message }) => message)).toEqual([
+      '',
+      'the connection is not ready',
+      '',
+    ]);
+    expect(lock.isValid).toBe(true);
+  });
+
+  it('takes no clock for wrong while most nodes are away, whose clocks were heard long ago', async () => {
+    const { redlock, node, until } = setScene({ clockOffsets: [0, 5_000, 5_000] });
+    for (const index of [1, 2]) node(index).refuse();
+
+    const state = await until(redlock.inspect('r'));
+
+    expect(state.nodes[0]).toMatchObject({ state: 'free', message: '' });
   });
 
   it('takes no clock for wrong without fencing', async () => {
