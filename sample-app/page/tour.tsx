@@ -33,7 +33,7 @@ export function Tour() {
           </button>
         </Step>
         <Step title="Kill a replica">
-          <p>Who is inside dies. Its lock ends with the ttl of 3 s, and the others go on.</p>
+          <p>The replica inside dies. Its lock ends with the ttl of 3 s, and the others go on.</p>
           <button
             type="button"
             disabled={setting.value?.noSaleReason !== ''}
@@ -43,7 +43,10 @@ export function Tour() {
           </button>
         </Step>
         <Step title="Break nodes">
-          <p>Two of five change nothing. With three nobody gets a lock, and nothing is sold.</p>
+          <p>
+            Two frozen nodes of five change nothing. With three, nobody gets a lock, and nothing is
+            sold.
+          </p>
           <div class="buttons">
             <button type="button" disabled={!hasOwnNodes} onClick={() => breakNodes([1, 2])}>
               Freeze two
@@ -57,7 +60,7 @@ export function Tour() {
           </div>
         </Step>
         <Step title="Lose a lock">
-          <p>Without nodes a long job is told to stop, and its late write is refused.</p>
+          <p>When its nodes fail, a long job is told to stop, and its late write is refused.</p>
           <div class="buttons">
             <button
               type="button"
