@@ -9,7 +9,7 @@ import type { Waiter } from './waiter.js';
  * of the last ones when too little of their ttl is left. At 20 ms to the nodes this many are still
  * 100,000 a second.
  */
-export const FIRST_ATTEMPTS_MAX = 2_048;
+export const RESOURCES_AT_ONCE_MAX = 2_048;
 
 /** What an attempt comes to that is given up before any node was asked. */
 const CANCELLED: FailedAttempt = { verdict: 'cancelled', answers: [], tieBreaker: null };
@@ -23,8 +23,8 @@ class Later extends Linked<Later> {
 
 /** The attempts of calls whose turn it is at once: so many at a time, in the order of the calls. */
 export class FirstAttempts {
-  /** How many resources they want. */
-  #underWay = 0;
+  /** How many resources the attempts that are under way want together. */
+  #wanted = 0;
   readonly #later = new LinkedList<Later>();
 
   /** Begins the waiter's attempt when there is room for it; until then it can be cancelled. */
@@ -32,15 +32,15 @@ export class FirstAttempts {
     // One call may want 1,000 of them, which cost a node as much as 1,000 calls do.
     const size = waiter.resources.length;
     const begin = (): void => {
-      this.#underWay += size;
+      this.#wanted += size;
       attempt((result) => {
         onSettled(result);
-        this.#underWay -= size;
+        this.#wanted -= size;
         // Not before whoever gives up many calls, as a shutdown does, is done with it.
         if (this.#later.first !== null) inMicrotask(() => this.#beginNext());
       });
     };
-    if (this.#later.first === null && this.#underWay < FIRST_ATTEMPTS_MAX) {
+    if (this.#later.first === null && this.#wanted < RESOURCES_AT_ONCE_MAX) {
       begin();
       return;
     }
@@ -55,7 +55,7 @@ export class FirstAttempts {
 
   #beginNext(): void {
     let next = this.#later.first;
-    while (next !== null && this.#underWay < FIRST_ATTEMPTS_MAX) {
+    while (next !== null && this.#wanted < RESOURCES_AT_ONCE_MAX) {
       this.#later.remove(next);
       next.begin();
       next = this.#later.first;

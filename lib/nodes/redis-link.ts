@@ -1,6 +1,6 @@
 // Keeps one server connected: connects, audits, watches for silence, connects anew.
 import { bindToContext, type Environment, type TimerHandle } from '../core/environment.js';
-import { FIRST_ATTEMPTS_MAX } from '../core/first-attempts.js';
+import { RESOURCES_AT_ONCE_MAX } from '../core/first-attempts.js';
 import type { FailedAnswer, World } from '../core/lock-node.js';
 import type { Milliseconds } from '../core/units.js';
 import type { NodeHealth } from './node-health.js';
@@ -266,4 +266,4 @@ const LATENESS_MAX: Milliseconds = 10;
  * A live server that is far away owes those of all first attempts that are under way, and of as
  * many releases.
  */
-const BACKLOG_ARGUMENTS_MAX = 3 * FIRST_ATTEMPTS_MAX;
+const BACKLOG_ARGUMENTS_MAX = 3 * RESOURCES_AT_ONCE_MAX;

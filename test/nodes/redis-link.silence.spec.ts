@@ -5,7 +5,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 import { systemEnvironment, type Environment } from '../../lib/core/environment.js';
-import { FIRST_ATTEMPTS_MAX } from '../../lib/core/first-attempts.js';
+import { RESOURCES_AT_ONCE_MAX } from '../../lib/core/first-attempts.js';
 import type { RedlockOptions } from '../../lib/core/options.js';
 import { afterTest } from '../support/after-test.js';
 import { acquire, inspect, release, requestFor, worldOf } from '../support/node-harness.js';
@@ -141,7 +141,7 @@ describe('a server that hangs (SIGSTOP)', () => {
     server.freeze();
     // All first attempts that may be under way, and as many releases.
     const world = worldOf();
-    const requests = Array.from({ length: FIRST_ATTEMPTS_MAX }, () => requestFor({ world }));
+    const requests = Array.from({ length: RESOURCES_AT_ONCE_MAX }, () => requestFor({ world }));
     for (const request of requests) void acquire(node, request);
     for (const request of requests) void release(node, request);
     // Sent when the tick ends.

@@ -24,8 +24,8 @@ export function core(file: string, find: string, replace: string): Patch {
 /** No rule is broken: a process makes one first attempt at a time, so that calls wait for room. */
 export const narrow = core(
   'first-attempts',
-  'FIRST_ATTEMPTS_MAX = 2_048;',
-  'FIRST_ATTEMPTS_MAX = 1;',
+  'RESOURCES_AT_ONCE_MAX = 2_048;',
+  'RESOURCES_AT_ONCE_MAX = 1;',
 );
 
 /** Scripts are mutated in their model; script-model.spec.ts ties that to the Lua texts. */
