@@ -73,9 +73,7 @@ export class TokenSource {
    * node has refused a proposal before: a block may not fit into that node's window.
    */
   propose(low: Microseconds, isBlock: boolean): Microseconds {
-    this.#offset ??= this.#medianOffset();
-    const now = this.#environment.wallClock() * MICROSECONDS_PER_MS;
-    const arrival = Math.floor(now + this.#offset + this.#lead);
+    const arrival = Math.floor(this.#nodesTime() + this.#lead);
     const next = Math.max(arrival, low + 1, this.#previous + 1);
     this.#previous = isBlock && low === 0 ? blockFrom(next) : singleFrom(next);
     return this.#previous;
@@ -83,9 +81,7 @@ export class TokenSource {
 
   /** Whether most nodes would find a token above `low` too far ahead, by their clocks. */
   isOutOfReach(low: Microseconds): boolean {
-    this.#offset ??= this.#medianOffset();
-    const now = this.#environment.wallClock() * MICROSECONDS_PER_MS + this.#offset;
-    return low >= now + this.#clockSkewMax;
+    return low >= this.#nodesTime() + this.#clockSkewMax;
   }
 
   /**
@@ -136,6 +132,12 @@ export class TokenSource {
       // Before the first lock is asked for: as heard when the node was connected.
       return offset === null ? node.status().clockOffset : offset / MICROSECONDS_PER_MS;
     });
+  }
+
+  // What the clocks of most nodes show now, as far as known.
+  #nodesTime(): Microseconds {
+    this.#offset ??= this.#medianOffset();
+    return this.#environment.wallClock() * MICROSECONDS_PER_MS + this.#offset;
   }
 
   // The median: a minority of nodes with wrong clocks does not lead the proposals astray.

@@ -54,7 +54,13 @@ export const mutantsOfNodes: readonly Mutant[] = [
   {
     name: 'token by the wall clock alone',
     rule: '8: P follows the nodes and the last tokens',
-    patches: [core('fencing', 'Math.max(arrival, low + 1, this.#previous + 1)', 'Math.floor(now)')],
+    patches: [
+      core(
+        'fencing',
+        'Math.max(arrival, low + 1, this.#previous + 1)',
+        'Math.floor(this.#environment.wallClock() * MICROSECONDS_PER_MS)',
+      ),
+    ],
   },
   {
     name: 'no fence window below',
