@@ -46,7 +46,6 @@ export class Acquisition {
   readonly #context: AcquisitionContext;
   readonly #options: ResolvedAcquire;
   readonly #startedAt: Milliseconds;
-  readonly #deadline: Milliseconds;
   readonly #fullTimeout: Milliseconds;
   /** The call's place in its process's queues, until the lock has ended. */
   readonly waiter: Waiter;
@@ -63,7 +62,6 @@ export class Acquisition {
     this.#context = context;
     this.#options = options;
     this.#startedAt = context.environment.now();
-    this.#deadline = this.#startedAt + options.wait;
     this.#fullTimeout = nodeTimeoutOf(context.options, options.ttl);
     this.waiter = new Waiter(context.environment, resources, hasBody ? options.ttl : null);
   }
@@ -264,10 +262,10 @@ export class Acquisition {
     this.waiter.throwIfInterrupted();
   }
 
-  // Longer by what a timer may be early: after a pause that ends before the deadline, an attempt
+  // Longer by what a timer may be early: after a pause that ends before `wait` is spent, an attempt
   // would follow that is given up before it is answered, and in the way of others meanwhile.
   #patience(): Milliseconds {
-    const left = this.#deadline - this.#context.environment.now();
+    const left = this.#options.wait - this.waited();
     return left > 0 ? Math.min(left + TIMER_ERROR, DELAY_MAX) : 0;
   }
 
