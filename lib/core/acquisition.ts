@@ -42,7 +42,6 @@ const SPLIT_ATTEMPTS_MIN = 4;
 
 /** One call for a lock. */
 export class Acquisition {
-  readonly #resources: readonly string[];
   readonly #context: AcquisitionContext;
   readonly #options: ResolvedAcquire;
   readonly #startedAt: Milliseconds;
@@ -58,7 +57,6 @@ export class Acquisition {
     options: ResolvedAcquire,
     hasBody: boolean,
   ) {
-    this.#resources = resources;
     this.#context = context;
     this.#options = options;
     this.#startedAt = context.environment.now();
@@ -242,7 +240,7 @@ export class Acquisition {
     const isFollowed = waitingRoom.startAttempt(this.waiter);
     const request = {
       world: options.world,
-      resources: this.#resources,
+      resources: this.waiter.resources,
       ownerId: this.#context.nextOwnerId(),
       token: options.world.fencing ? tokens.propose(low, isFollowed) : 0,
       ttl: this.#options.ttl,
@@ -280,13 +278,13 @@ export class Acquisition {
     if (outage != null) return this.#refusal(outage);
     const queued = lines.filter(({ head }) => head !== this.waiter);
     const names = queued.map(({ resource }) => resource);
-    return queuedError(this.#resources, names, this.waited());
+    return queuedError(this.waiter.resources, names, this.waited());
   }
 
   #refusal(result: FailedAttempt): RedlockError {
     return refusalError(this.#context, {
       ...result,
-      resources: this.#resources,
+      resources: this.waiter.resources,
       attempts: this.attempts,
       waited: this.waited(),
       clockOffsets: this.#context.tokens.offsets(),
