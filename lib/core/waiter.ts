@@ -79,11 +79,6 @@ export class Waiter {
     this.#endPause?.();
   }
 
-  /** Forgets that it was woken: what it was woken for is done next. */
-  forgetWakeUp(): void {
-    this.isWoken = false;
-  }
-
   /** Makes the waiter give up with `reason`: its caller's abort, or a shutdown. */
   interrupt(reason: unknown): void {
     if (this.#interruption !== null) return;

@@ -95,7 +95,7 @@ export class WaitingRoom {
    */
   startAttempt(waiter: Waiter): boolean {
     let isFollowed = waiter.handOverTtl !== null;
-    waiter.forgetWakeUp();
+    waiter.isWoken = false;
     for (const { line } of waiter.places) {
       line.wakeUps?.forget();
       isFollowed &&= line.isShared;

@@ -93,7 +93,7 @@ describe('a waiter', () => {
     const waiter = enter('r');
     waiter.wake();
 
-    waiter.forgetWakeUp();
+    waiter.isWoken = false;
     const isOver = watch(waiter.pause(1_000));
     await environment.settle();
 
