@@ -7,7 +7,7 @@ export const SLOT: Milliseconds = 10;
 
 interface Slot {
   readonly callbacks: Set<() => void>;
-  timer: TimerHandle;
+  readonly timer: TimerHandle;
 }
 
 /**
@@ -36,13 +36,13 @@ export class CoalescedTimers {
   }
 
   #addSlot(number: number): Slot {
-    const slot: Slot = { callbacks: new Set(), timer: null };
+    const callbacks = new Set<() => void>();
     const end = (): void => {
       this.#slots.delete(number);
-      for (const callback of slot.callbacks) callback();
+      for (const callback of callbacks) callback();
     };
     const delay = number * SLOT - this.#environment.now();
-    slot.timer = this.#environment.startTimer(delay, end, true);
+    const slot = { callbacks, timer: this.#environment.startTimer(delay, end, true) };
     this.#slots.set(number, slot);
     return slot;
   }
