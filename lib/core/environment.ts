@@ -63,9 +63,7 @@ export const afterMicrotasks: (callback: () => void) => void = process.nextTick.
  * Calls back when this tick, a turn of the event loop, has handled all that had arrived: whatever
  * it resumes, by however many callbacks, has asked by then.
  */
-export function atTickEnd(callback: () => void): void {
-  setImmediate(callback);
-}
+export const atTickEnd: (callback: () => void) => void = setImmediate;
 
 /** A moment of {@link Environment.wallClock} for people: ISO 8601, in UTC. */
 export function toIsoTime(moment: Milliseconds): string {
