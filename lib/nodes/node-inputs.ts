@@ -177,7 +177,7 @@ function nodeSet(
           resolve();
         });
       });
-      checkFit(nodes.length, own, peers);
+      checkFit(own, peers);
     },
     async close() {
       await Promise.all(own.map((node) => node.close()));
@@ -186,10 +186,10 @@ function nodeSet(
 }
 
 // A node that is down may come back; one that was refused needs somebody to act.
-function checkFit(nodeCount: number, own: readonly RedisNode[], peers: NodePeers): void {
+function checkFit(own: readonly RedisNode[], { duplicates, nodeCount }: NodePeers): void {
   const refused = own.map((node) => node.status()).filter(({ state }) => state === 'refused');
   const reasons = refused.map(({ name, findings }) => `${name}: ${findings.join(' ')}`).join('; ');
-  if (peers.duplicates.size > 0) throw new RangeError(reasons);
+  if (duplicates.size > 0) throw new RangeError(reasons);
   const quorum = majorityOf(nodeCount);
   if (nodeCount - refused.length < quorum) {
     throw new Error(
