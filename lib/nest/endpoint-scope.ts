@@ -9,11 +9,6 @@ import type { LockedDefinition } from './locked-definition.js';
 import { dropUnread, holdWhileOngoing } from './locked-result.js';
 import { isStreamed } from './result-checks.js';
 
-/** The outcome of acquiring a method's own lock; `hold` is null where `onTaken` has to decide. */
-export interface Entry {
-  readonly hold: Hold | null;
-}
-
 /** The scope that `LockedInterceptor` opened for the current call of this method, if any. */
 export function findScope(definition: LockedDefinition): EndpointScope | undefined {
   for (const scope of contextScopes()) if (scope.awaits(definition)) return scope;
@@ -26,7 +21,8 @@ export class EndpointScope {
   /** Aborts when the response is over or its client is gone: waiting for the lock ends. */
   readonly signal: AbortSignal;
   readonly #definition: LockedDefinition;
-  #entry: Entry | null = null;
+  /** Null where others hold the lock; undefined as long as nobody has asked for it. */
+  #hold: Hold | null | undefined;
   #isOver = false;
   #result: unknown;
   #hasAnswer = false;
@@ -69,48 +65,45 @@ export class EndpointScope {
 
   /** Whether the scope's lock is of all these resources, or may become so: there is none yet. */
   covers(resources: readonly string[]): boolean {
-    const locked = this.#entry?.hold?.lock.resources;
+    const locked = this.#hold?.lock.resources;
     return locked === undefined || resources.every((resource) => locked.includes(resource));
   }
 
-  /** Makes `entry` the outcome of this call's acquisition. */
-  admit(entry: Entry): void {
-    this.#entry = entry;
+  /** Makes `hold` the outcome of this call's acquisition; null where others hold the lock. */
+  admit(hold: Hold | null): void {
+    this.#hold = hold;
   }
 
   /**
    * Lends the scope's lock to the handler, which begins. Where there is none yet, what `open`
-   * acquires becomes the scope's.
+   * acquires becomes the scope's. Resolves to null where others hold it.
    */
-  async enter(open: () => Promise<Entry>): Promise<Entry> {
+  async enter(open: () => Promise<Hold | null>): Promise<Hold | null> {
     const leave = this.#startVisit();
-    let entry: Entry;
+    let hold = this.#hold;
     try {
-      entry = this.#entry ?? (await open());
+      if (hold === undefined) hold = await open();
     } catch (error) {
       leave();
       throw error;
     }
-    const { hold } = entry;
+    // Taken is not remembered: the resource may be free when an interceptor retries.
+    this.#hold = hold ?? undefined;
     if (hold === null) {
-      // Taken is not remembered: the resource may be free when an interceptor retries.
-      this.#entry = null;
       leave();
-      return entry;
+      return null;
     }
-    this.#entry = entry;
     const onEnd = (result: unknown): void => {
       this.#result = result;
       leave();
     };
-    return { hold: this.#lend(hold, onEnd, captureAround(this, hold.run)) };
+    return this.#lend(hold, onEnd, captureAround(this, hold.run));
   }
 
   /** Runs the inner interceptors, pipes and handler in this scope and under its lock. */
   run<T>(body: () => T): T {
     const inScope = (): T => runInScope(this, body);
-    const hold = this.#entry?.hold ?? null;
-    return hold === null ? inScope() : hold.run(inScope);
+    return this.#hold ? this.#hold.run(inScope) : inScope();
   }
 
   /**
@@ -120,9 +113,9 @@ export class EndpointScope {
    */
   answerWith(answer: unknown): unknown {
     this.#hasAnswer = true;
-    const hold = this.#entry?.hold ?? null;
+    const hold = this.#hold;
     const isHttp = this.context.getType() === 'http';
-    if (hold === null || !isHttp || !isStreamed(answer) || this.#ongoing.has(answer)) return answer;
+    if (!hold || !isHttp || !isStreamed(answer) || this.#ongoing.has(answer)) return answer;
     const run: ContextRunner = (body) => this.run(body);
     return holdWhileOngoing(answer, this.#lend(hold, this.#startVisit(), run));
   }
@@ -139,7 +132,7 @@ export class EndpointScope {
    */
   async end(): Promise<void> {
     this.#isOver = true;
-    await this.#entry?.hold?.end(this.#result);
+    await this.#hold?.end(this.#result);
   }
 
   /** Releases once the handler and its streams have ended. Never rejects. */
@@ -147,7 +140,7 @@ export class EndpointScope {
     this.#isOver = true;
     // A response can end before its handler: a timeout, a client that hung up, a stream.
     await Promise.all(this.#visits);
-    await this.#entry?.hold?.endQuietly();
+    await this.#hold?.endQuietly();
   }
 
   // `run` is in the scope: a retry subscribes to an Observable from within the run that failed.

@@ -2,8 +2,8 @@
 import { from, mergeMap, Observable } from 'rxjs';
 
 import { LockTakenError } from '../core/errors.js';
-import { findScope, type EndpointScope, type Entry } from './endpoint-scope.js';
-import { createHold, openHold, runLocked } from './lock-hold.js';
+import { findScope, type EndpointScope } from './endpoint-scope.js';
+import { createHold, openHold, runLocked, type Hold } from './lock-hold.js';
 import { nameResources, originOf } from './locked-resource.js';
 import { holdWhileIterated, holdWhileObserved, holdWhileOngoing } from './locked-result.js';
 import { getRedlockToken } from './redlock.tokens.js';
@@ -32,22 +32,22 @@ export function lockMethod(method: Method, definition: LockedDefinition, kind: R
 }
 
 /**
- * Acquires a method's own lock.
+ * Acquires a method's own lock. Resolves to null where others hold it and `onTaken` has to decide.
  * @throws What `RedlockService.using` throws, except a LockTakenError that `onTaken` deals with.
  */
-export async function acquireEntry(
+export async function acquireHold(
   service: RedlockService,
   definition: LockedDefinition,
   resources: readonly string[],
   signal?: AbortSignal,
-): Promise<Entry> {
+): Promise<Hold | null> {
   const options = signal === undefined ? definition.options : { ...definition.options, signal };
   try {
-    return { hold: await openHold(service, resources, options) };
+    return await openHold(service, resources, options);
   } catch (error) {
     // No body runs inside openHold, so this is never the error of a lock deeper in the call.
     if (!onTakenDecides(definition, error)) throw error;
-    return { hold: null };
+    return null;
   }
 }
 
@@ -75,13 +75,13 @@ class LockedCall {
     this.#args = args;
   }
 
-  /** Gets the lock: the one on loan from the endpoint's scope, or one of its own. */
-  async enter(signal?: AbortSignal): Promise<Entry> {
+  /** Gets the lock: the one on loan from the endpoint's scope, or one of its own; null if taken. */
+  async enter(signal?: AbortSignal): Promise<Hold | null> {
     const { definition } = this;
     const service = this.#service();
     const scope = findScope(definition);
-    const acquire = (names: readonly string[]): Promise<Entry> =>
-      acquireEntry(service, definition, names, signal ?? scope?.signal);
+    const acquire = (names: readonly string[]): Promise<Hold | null> =>
+      acquireHold(service, definition, names, signal ?? scope?.signal);
     if (scope !== undefined && originOf(definition.resource) !== 'arguments') {
       return scope.enter(() => acquire(this.#names(scope)));
     }
@@ -178,7 +178,7 @@ function runInBody(call: LockedCall): Promise<unknown> {
 }
 
 async function runInScope(call: LockedCall): Promise<unknown> {
-  const { hold } = await call.enter();
+  const hold = await call.enter();
   if (hold === null) return call.resultWhenTaken();
   let result: unknown;
   try {
@@ -198,7 +198,7 @@ async function runInScope(call: LockedCall): Promise<unknown> {
 
 function runObservable(call: LockedCall): Observable<unknown> {
   return enterOnSubscribe(call).pipe(
-    mergeMap(({ hold }) => {
+    mergeMap((hold) => {
       if (hold !== null) return holdWhileObserved(() => observed(call), hold);
       const result = call.resultWhenTaken();
       return isObservable(result) ? result : from(Promise.resolve(result));
@@ -213,14 +213,14 @@ function observed(call: LockedCall): Observable<unknown> {
   return from(result as Observable<unknown>);
 }
 
-function enterOnSubscribe(call: LockedCall): Observable<Entry> {
+function enterOnSubscribe(call: LockedCall): Observable<Hold | null> {
   return new Observable((subscriber) => {
     const cancel = new AbortController();
     call.enter(cancel.signal).then(
-      (entry) => {
+      (hold) => {
         // Nobody waits any more: the lock was acquired before the cancellation took effect.
-        if (subscriber.closed) return void entry.hold?.endQuietly();
-        subscriber.next(entry);
+        if (subscriber.closed) return void hold?.endQuietly();
+        subscriber.next(hold);
         subscriber.complete();
       },
       (error: unknown) => subscriber.error(error),
@@ -232,14 +232,14 @@ function enterOnSubscribe(call: LockedCall): Observable<Entry> {
 // An endpoint's response is read outside its scope, so the scope's lock has to be taken over before
 // the first step. Nest awaits what a handler returns, and so learns of a taken lock at once.
 function runAsyncGenerator(call: LockedCall): unknown {
-  return call.isAwaited() ? call.enter().then((entry) => steps(call, entry)) : runGenerator(call);
+  return call.isAwaited() ? call.enter().then((hold) => steps(call, hold)) : runGenerator(call);
 }
 
 async function* runGenerator(call: LockedCall): AsyncGenerator<unknown, unknown> {
   return yield* steps(call, await call.enter());
 }
 
-function steps(call: LockedCall, { hold }: Entry): AsyncGenerator<unknown, unknown> {
+function steps(call: LockedCall, hold: Hold | null): AsyncGenerator<unknown, unknown> {
   if (hold === null) return stepsWhenTaken(call);
   const held = holdWhileIterated(() => call.run() as AsyncIterable<unknown>, hold);
   hold.onOngoing?.(held);

@@ -25,7 +25,7 @@ import { RedlockError } from '../core/errors.js';
 import { EndpointScope } from './endpoint-scope.js';
 import { captureContext, type ContextRunner } from './lock-context.js';
 import { definitionOf, type LockedDefinition } from './locked-definition.js';
-import { acquireEntry } from './locked-method.js';
+import { acquireHold } from './locked-method.js';
 import { nameResources, originOf } from './locked-resource.js';
 import { getRedlockToken } from './redlock.tokens.js';
 import {
@@ -152,7 +152,7 @@ export class LockedInterceptor implements NestInterceptor {
     if (originOf(resource) === 'arguments') return;
     const names = nameResources(method, resource, { context: scope.context });
     const service = this.#moduleRef.get<RedlockService>(getRedlockToken(domain), { strict: false });
-    scope.admit(await acquireEntry(service, definition, names, scope.signal));
+    scope.admit(await acquireHold(service, definition, names, scope.signal));
   }
 
   async #translate(
