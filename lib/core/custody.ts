@@ -139,11 +139,6 @@ export class Custody {
     return lock;
   }
 
-  /** @throws LockLostError, with the body's result, when the lock was lost before this moment. */
-  assertKept(lock: Lock, result: unknown): void {
-    if (lock.isLost()) throw lock.lostError(result);
-  }
-
   /** The body has ended: releases its lock, or keeps it until `holdAtLeast` ms have passed. */
   async endBody(lock: Lock): Promise<void> {
     const charge = this.#charges.get(lock);

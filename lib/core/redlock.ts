@@ -145,9 +145,9 @@ export class Redlock {
     try {
       // The bodies of locks granted in one tick begin one after the other, however long each of
       // them keeps the process busy: this lock may be lost by now.
-      this.#custody.assertKept(lock, undefined);
+      if (lock.isLost()) throw lock.lostError();
       const result = await body(lock);
-      this.#custody.assertKept(lock, result);
+      if (lock.isLost()) throw lock.lostError(result);
       return result;
     } finally {
       await this.#custody.endBody(lock);
