@@ -40,14 +40,6 @@ export function isUntouched(answer: AcquireAnswer | null | undefined): boolean {
 
 /** Whether a node that gave this answer may have stored keys for whoever asked. */
 export function mayHoldKeys(answer: AcquireAnswer | ExtendAnswer): boolean {
-  switch (answer.vote) {
-    case 'granted':
-    case 'quarantined':
-    case 'revoked':
-      return true;
-    case 'failed':
-      return answer.mayHold;
-    default:
-      return false;
-  }
+  if (answer.vote === 'failed') return answer.mayHold;
+  return answer.vote !== 'taken' && answer.vote !== 'stale';
 }
