@@ -103,9 +103,10 @@ function ownerOf(
   quorum: number,
 ): { ownerId: string; remaining: Milliseconds } | null {
   for (const { ownerId } of nodes) {
-    const held = nodes.filter((node) => ownerId !== null && node.ownerId === ownerId);
+    if (ownerId === null) continue;
+    const held = nodes.filter((node) => node.ownerId === ownerId);
     const remaining = held.map((node) => node.remaining).sort((a, b) => b - a)[quorum - 1];
-    if (ownerId !== null && remaining !== undefined) return { ownerId, remaining };
+    if (remaining !== undefined) return { ownerId, remaining };
   }
   return null;
 }
