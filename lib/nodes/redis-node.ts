@@ -186,14 +186,14 @@ export class RedisNode implements LockNode {
 
   readonly #readAcquired = (failure: FailedAnswer | null, reply: unknown): AcquireAnswer => {
     if (failure !== null) return this.#heardOfFailure(failure);
-    const answer = this.#readNews(reply);
+    const answer = this.#readAcquiredOnce(reply);
     if (answer.vote !== 'failed') this.#releases.onVote();
     const isStored = answer.vote === 'granted' || answer.vote === 'quarantined';
     if (isStored) this.#health.noteGrant('locks');
     return answer;
   };
 
-  readonly #readNews = readOnce((reply): AcquireAnswer => {
+  readonly #readAcquiredOnce = readOnce((reply): AcquireAnswer => {
     const answer = readAcquired(reply);
     if ('nodeTime' in answer && answer.nodeTime > 0) this.#health.heard(answer.nodeTime);
     if (answer.vote === 'quarantined') this.#health.quarantined(answer.remaining);
@@ -201,9 +201,9 @@ export class RedisNode implements LockNode {
   });
 
   readonly #readExtended = (failure: FailedAnswer | null, reply: unknown): ExtendAnswer =>
-    failure === null ? this.#readKept(reply) : this.#heardOfFailure(failure);
+    failure === null ? this.#readExtendedOnce(reply) : this.#heardOfFailure(failure);
 
-  readonly #readKept = readOnce((reply): ExtendAnswer => {
+  readonly #readExtendedOnce = readOnce((reply): ExtendAnswer => {
     const answer = readExtended(reply);
     if (answer.vote === 'quarantined') this.#health.quarantined(answer.remaining);
     return answer;
