@@ -20,10 +20,10 @@ export interface Hold {
    * @throws LockLostError where the lock was not held to the end.
    */
   readonly end: (result?: unknown) => Promise<void>;
-  /** Called with each ongoing result that the hold lasts for. */
-  readonly onOngoing: ((result: unknown) => void) | undefined;
   /** Releases after a use that failed or was dropped. Never rejects: the use's own error counts. */
   readonly endQuietly: () => Promise<void>;
+  /** Called with each ongoing result that the hold lasts for. */
+  readonly onOngoing: ((result: unknown) => void) | undefined;
 }
 
 /**
@@ -32,7 +32,7 @@ export interface Hold {
  */
 export function openHold(
   service: RedlockService,
-  resources: string | readonly string[],
+  resources: readonly string[],
   options: PlacedOptions,
 ): Promise<Hold> {
   return new Promise((resolve, reject) => {
@@ -52,7 +52,7 @@ export function openHold(
  */
 export function runLocked(
   service: RedlockService,
-  resources: string | readonly string[],
+  resources: readonly string[],
   options: PlacedOptions,
   body: (lock: Lock) => Promise<unknown>,
 ): Promise<unknown> {
