@@ -61,7 +61,7 @@ export class RedlockService {
     ttl?: Milliseconds,
     options: AcquireOptions & ReentrantOptions = {},
   ): Promise<Lock> {
-    const caller = this.#caller(options, 'RedlockService.acquire');
+    const caller = this.#caller(options, 'acquire');
     const joined = findJoinable(caller, resources);
     return joined ?? this.#core.acquire(resources, ttl, options, namesOf(caller));
   }
@@ -76,7 +76,7 @@ export class RedlockService {
     ttl?: Milliseconds,
     options: Omit<AcquireOptions, 'wait'> & ReentrantOptions = {},
   ): Promise<Lock | null> {
-    const caller = this.#caller(options, 'RedlockService.tryAcquire');
+    const caller = this.#caller(options, 'tryAcquire');
     const joined = findJoinable(caller, resources);
     return joined ?? this.#core.tryAcquire(resources, ttl, options, namesOf(caller));
   }
@@ -104,8 +104,8 @@ export class RedlockService {
     bodyAfterOptions?: LockedBody<T>,
   ): Promise<T> {
     const [options, body] = usingArguments(optionsOrBody, bodyAfterOptions);
-    const place = options[placeOption] ?? 'RedlockService.using';
-    const caller = this.#caller(options, place);
+    const caller = this.#caller(options, 'using');
+    const { place } = caller;
     const joined = findJoinable(caller, resources);
     if (joined !== null) return runJoined(joined, place, body);
     const placedBody = (lock: Lock): Promise<T> =>
@@ -132,14 +132,14 @@ export class RedlockService {
     return this.#redlock;
   }
 
-  #caller(options: PlacedOptions, place: string): Caller {
+  #caller(options: PlacedOptions, method: string): Caller {
     checkObject('options', options);
-    const { reentrant = this.#isReentrant } = options;
+    const { reentrant = this.#isReentrant, [placeOption]: place } = options;
     return {
       held: heldBy(this.#core),
       isReentrant: checkBoolean('reentrant', reentrant),
-      place,
-      isByHand: options[placeOption] === undefined,
+      place: place ?? `RedlockService.${method}`,
+      isByHand: place === undefined,
     };
   }
 }
