@@ -124,6 +124,11 @@ export function registrationToken(name: string): symbol {
   return Symbol.for(`${registrationPrefix}${name}`);
 }
 
+/** The modules of an application that provide something under `token`. */
+export function modulesWith(token: symbol, modules: ModulesContainer): { distance: number }[] {
+  return [...modules.values()].filter(({ providers }) => providers.has(token));
+}
+
 /** Names of the lock domains that an application has registered. */
 export function registeredDomains(modules: ModulesContainer): string[] {
   const tokens = [...modules.values()].flatMap(({ providers }) => [...providers.keys()]);

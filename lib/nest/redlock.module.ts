@@ -17,6 +17,7 @@ import { checkMethods } from './locked-definition.js';
 import { httpStatusToken, LockedInterceptor } from './locked.interceptor.js';
 import {
   createRegistration,
+  modulesWith,
   provideRegistration,
   registrationToken,
   resolveDomain,
@@ -200,7 +201,7 @@ export class LockRuntime implements BeforeApplicationShutdown, OnApplicationShut
 
 // Two registrations are two sets of nodes: the locks of one exclude nobody in the other.
 function assertRegisteredOnce(name: string, modules: ModulesContainer): void {
-  const count = registeringModules(name, modules).length;
+  const count = modulesWith(registrationToken(name), modules).length;
   if (count <= 1) return;
   throw new RangeError(
     `Expected ${labelOf(name)} to be registered once in an application, got ${count} times: ` +
@@ -213,12 +214,7 @@ function assertRegisteredOnce(name: string, modules: ModulesContainer): void {
 // and at equal distance, as of all global modules, in the reverse order of their imports. At start
 // the order is the opposite, which makes no difference, as we have no hooks there.
 function shutDownLast(name: string, modules: ModulesContainer): void {
-  for (const module of registeringModules(name, modules)) module.distance = Infinity;
-}
-
-function registeringModules(name: string, modules: ModulesContainer) {
-  const token = registrationToken(name);
-  return [...modules.values()].filter(({ providers }) => providers.has(token));
+  for (const module of modulesWith(registrationToken(name), modules)) module.distance = Infinity;
 }
 
 // Injection checks the methods of an instance, but the start makes none of a request-scoped or

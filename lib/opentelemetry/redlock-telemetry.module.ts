@@ -17,7 +17,7 @@ import {
   hasMethods,
   wrongType,
 } from '../core/option-checks.js';
-import { registeredDomains } from '../nest/redlock.module-definition.js';
+import { modulesWith, registeredDomains } from '../nest/redlock.module-definition.js';
 import type { LockRuntime } from '../nest/redlock.module.js';
 import { runtimeToken } from '../nest/redlock.tokens.js';
 import type { ChannelMessages } from '../nest/telemetry.js';
@@ -161,7 +161,7 @@ class Telemetry implements OnModuleInit, OnApplicationShutdown {
 
 // Each import would listen to all channels, and count every lock once more.
 function assertImportedOnce(modules: ModulesContainer): void {
-  const count = importingModules(modules).length;
+  const count = modulesWith(telemetryToken, modules).length;
   if (count <= 1) return;
   throw new RangeError(
     `Expected RedlockTelemetryModule to be imported once in an application, got ${count} times: ` +
@@ -172,11 +172,7 @@ function assertImportedOnce(modules: ModulesContainer): void {
 // At start Nest calls hooks by falling distance of the modules from the root, and the hooks of
 // other modules may already acquire locks.
 function hearFirst(modules: ModulesContainer): void {
-  for (const module of importingModules(modules)) module.distance = Infinity;
-}
-
-function importingModules(modules: ModulesContainer) {
-  return [...modules.values()].filter(({ providers }) => providers.has(telemetryToken));
+  for (const module of modulesWith(telemetryToken, modules)) module.distance = Infinity;
 }
 
 function hear<Name extends keyof ChannelMessages>(
