@@ -236,8 +236,8 @@ export class RedisSubscriber {
   #startStall(): TimerHandle {
     this.#wasAnswered = false;
     const onStall = (): void => {
-      this.#stallTimer = this.#wasAnswered ? this.#startStall() : null;
-      if (this.#stallTimer === null) this.#replace();
+      if (this.#wasAnswered) this.#stallTimer = this.#startStall();
+      else this.#replace();
     };
     return this.#environment.startTimer(this.#stallTimeout, onStall, false);
   }
