@@ -208,15 +208,10 @@ export class RedisLink implements ConnectionListener {
     health.resumed();
   }
 
-  #silenceOf(connection: RedisConnection): Milliseconds {
-    return this.#listeningTime - (connection.silentSince ?? this.#listeningTime);
-  }
-
   // With a large backlog a server is found hung sooner, before it costs memory for each lock.
-  #isHung(connection: RedisConnection): boolean {
-    const isLarge = connection.backlogArguments > BACKLOG_ARGUMENTS_MAX;
-    if (isLarge && this.#looksInVain >= 3) return true;
-    return this.#silenceOf(connection) > this.#settings.suspendAfter;
+  #isHung({ backlogArguments, silentSince }: RedisConnection): boolean {
+    if (backlogArguments > BACKLOG_ARGUMENTS_MAX && this.#looksInVain >= 3) return true;
+    return silentSince !== null && this.#listeningTime - silentSince > this.#settings.suspendAfter;
   }
 
   #startWatch(): TimerHandle {
