@@ -37,8 +37,8 @@ export async function inspectResource(
 ): Promise<ResourceState> {
   const answers = await askAll(ensemble, resource);
   const hasQuorum = answers.filter((answer) => answer?.vote === 'found').length >= ensemble.quorum;
-  // Also of nodes that are away: tokens are proposed by the median of all that are known. What was
-  // heard before our own clock was set is no majority as long as a quorum answers.
+  // Also those of nodes that are away, as tokens are proposed by the median of all that are known.
+  // Not if too few answer: what was heard before our own clock was set might be the majority then.
   const clocks = ensemble.nodes.map((node) => (hasQuorum ? node.status().clockOffset : null));
   const nodes = ensemble.nodes.map((node, index) => {
     const fault = clockFault(ensemble.options.world, clocks[index] ?? null, clocks);
