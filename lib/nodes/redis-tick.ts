@@ -55,7 +55,7 @@ export class RedisTick {
     this.#tag = Math.floor(environment.random() * TAGS);
   }
 
-  /** Sends what `collector` has when the tick ends, or `end` is called. */
+  /** Sends what `collector` has when the tick ends; sooner with `hurry` or `end`. */
   join(collector: Collector): void {
     // Not before: each callback of a tick, as of a request or a timer, may ask for something, and
     // all that is one call. So is a lock that is released and handed on.
