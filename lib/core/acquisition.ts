@@ -140,11 +140,12 @@ export class Acquisition {
     let timeout = this.#fullTimeout;
     let refused: FailedAttempt | null = null;
     let decider = -1;
+    let tieBreaker: number | null = null;
     let result = await this.#retryWhileStale(first, timeout, null);
     while (!(result instanceof Holding)) {
       // Silence in an attempt that was cut short, or from the one node that was to decide for all,
-      // says less than the attempt before it.
-      const isPartial = timeout < this.#fullTimeout || result.tieBreaker !== null;
+      // or from those that were asked after it, says less than the attempt before it.
+      const isPartial = timeout < this.#fullTimeout || tieBreaker !== null;
       if (refused === null || !isPartial || result.verdict !== 'noQuorum') refused = result;
       this.#noteRefusal(result, refused);
       // Time heals no misconfiguration: say it now rather than after `wait`.
@@ -154,7 +155,7 @@ export class Acquisition {
       const patience = this.#patience();
       timeout = patience === 0 ? this.#fullTimeout : Math.min(this.#fullTimeout, patience);
       decider = decidedBy(result) ?? decider;
-      const tieBreaker = tieBreakerOf(result, patience === 0 ? decider : -1);
+      tieBreaker = tieBreakerOf(result, patience === 0 ? decider : -1);
       const next = await this.#attempt(0, timeout, tieBreaker);
       result = await this.#retryWhileStale(next, timeout, tieBreaker);
     }

@@ -65,6 +65,19 @@ describe('a split vote', () => {
       const { message } = expectInstance(await until(call), LockTakenError);
       expect(message).toMatch(/in 2 attempts .*node-0 taken \(.*node-1 taken \(.*node-2 granted/);
     });
+
+    it('is no matter of too few nodes where it grants and the others have too little time', async () => {
+      const { environment, redlock, node, until } = split();
+      const call = reasonOf(redlock.acquire('r', ttl, { wait: 600, retryDelay }));
+      await environment.settle();
+
+      node(0).expireNow('r');
+      node(1).hang();
+      node(2).hang();
+
+      const { message } = expectInstance(await until(call), LockTakenError);
+      expect(message).toMatch(/in 2 attempts .*node-0 taken \(.*node-1 taken \(.*node-2 granted/);
+    });
   });
 
   it.each([1, 2, 3, 4, 5])(
