@@ -9,7 +9,10 @@ import type { Waiter } from './waiter.js';
  */
 const RESTING_MAX = 200;
 
-/** For more resources than this a call rests in proportion: its attempts cost the nodes as much. */
+/**
+ * How many resources a call may want before it rests for longer in a crowd: its attempts, and their
+ * undo, cost the nodes more in proportion, and hold up the locks of others.
+ */
 const RESOURCES_MAX = 5;
 
 /** Shorter rests are exact: they are for who wants to ask often. */
