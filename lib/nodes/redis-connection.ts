@@ -184,10 +184,10 @@ function commandClassOf(client: Redis): typeof Command {
 }
 
 function failureOf(error: Error): FailedAnswer {
-  const message = withoutArguments(error.message);
+  const message = withoutArguments(error.message).trim();
   if (isReply(error)) return outcomeOfError(message);
   // The message of an AggregateError (one per address of a host) is empty.
-  return lostOutcome(message || ('code' in error ? String(error.code) : error.name));
+  return lostOutcome(printable(message) || ('code' in error ? String(error.code) : error.name));
 }
 
 // A server repeats the arguments of a command that it does not know: even a password.

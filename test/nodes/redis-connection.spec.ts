@@ -120,6 +120,18 @@ describe('a connection that has ended', () => {
     expect(await reply).toEqual(lostOutcome('connection closed'));
   });
 
+  it('says why in one line, although some errors of TLS end in a new one', async () => {
+    const client = connect();
+    const reason = new Promise<string>((resolve, reject) => {
+      const ready = (): boolean => client.emit('error', new Error('an alert:\nnumber 45\n'));
+      const ended = ({ message }: { message: string }): void => resolve(message);
+      new RedisConnection(client, systemEnvironment.now, { ready, ended });
+      client.once('end', () => reject(new Error('It was not told')));
+    });
+
+    expect(await reason).toBe('an alert: number 45');
+  });
+
   it('fails what was unanswered, of which nobody knows whether it ran', async () => {
     const connection = await connectionOver(connect());
     const replies = [ask(connection)[0], ask(connection)[0]];
