@@ -18,15 +18,17 @@ export type Route = Pick<RedisOptions, 'path' | 'sentinels' | 'tls'> & {
 };
 
 /**
- * Options of ioredis with which all connections to one host share a look-up of its name: what is
- * asked while one is under way gets the answer to that. Where others look it up, as Sentinels or
- * the application's own connector do, that is left to them.
+ * Gives, for each connection to one host, options of ioredis with which all of them share a look-up
+ * of its name: what is asked while one is under way gets the answer to that. Where others look it
+ * up, as Sentinels or the application's own connector do, that is left to them. What `route` has as
+ * `tls` is read for each connection: a certificate may have been renewed.
  */
-export function sharingLookup(route: Route): Pick<RedisOptions, 'Connector' | 'tls'> {
-  const { Connector, path, sentinels, tls } = route;
-  if (Connector || path || sentinels) return {};
-  const shared = sharedLookup();
-  return tls ? { tls: { lookup: shared, ...tls } } : { Connector: connectorWith(shared) };
+export function sharingLookup(route: Route): () => Pick<RedisOptions, 'Connector' | 'tls'> {
+  const { Connector, path, sentinels } = route;
+  if (Connector || path || sentinels) return () => ({});
+  const lookup = sharedLookup();
+  return () =>
+    route.tls ? { tls: { lookup, ...route.tls } } : { Connector: connectorWith(lookup) };
 }
 
 function sharedLookup(): LookupFunction {

@@ -134,11 +134,12 @@ const lockConnection = {
 function overridesOf(options: ServerOptions & Route) {
   const { keepAlive: asked = 0, sentinels } = options;
   const keepAlive = asked > 0 ? asked : KEEP_ALIVE;
-  const fixed = { ...lockConnection, keepAlive, ...sharingLookup(options) };
-  if (!sentinels) return () => fixed;
+  const sharing = sharingLookup(options);
+  const fixed = () => ({ ...lockConnection, keepAlive, ...sharing() });
+  if (!sentinels) return fixed;
   let next = sentinels;
   return () => {
-    const turned = { ...fixed, sentinels: next };
+    const turned = { ...fixed(), sentinels: next };
     next = [...next.slice(1), ...next.slice(0, 1)];
     return turned;
   };

@@ -1,10 +1,12 @@
 // Nodes named by an application's own ioredis client.
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 
 import { Redis, type RedisOptions } from 'ioredis';
 
 import type { NodeInput } from '../../lib/nodes/node-inputs.js';
+import { targetOfClient } from '../../lib/nodes/redis-target.js';
 import { afterTest } from '../support/after-test.js';
+import { eventually } from '../support/eventually.js';
 import { acquire, release, requestFor, worldOf } from '../support/node-harness.js';
 import { startServer } from '../support/servers-of-test.js';
 import { create, idleClient } from './created-nodes.js';
@@ -129,6 +131,38 @@ describe("an application's ioredis client", () => {
       { vote: 'done', listeners: 0 },
     ]);
     expect(client.status).toBe('wait');
+  });
+
+  it('may be given another password: the next connection of the locks has that', async () => {
+    const server = await startServer();
+    const setPassword = (password: string) =>
+      server.client.call('ACL', 'SETUSER', 'locks', 'on', 'allcommands', '~*', `>${password}`);
+    await setPassword('old');
+    const { port } = server;
+    const client = new Redis({ port, username: 'locks', password: 'old', lazyConnect: true });
+    afterTest(() => client.disconnect());
+    const { nodes, whenReady } = create([client]);
+    await whenReady(60_000);
+    const state = () => nodes[0]?.status().state;
+    await server.client.call('ACL', 'DELUSER', 'locks');
+    await eventually(() => state() === 'refused');
+    await setPassword('new');
+
+    client.options.password = 'new';
+
+    await eventually(() => state() === 'up');
+  });
+
+  it('may be given other certificates: the next connection of the locks has those', () => {
+    const client = idleClient({ host: 'example.test', tls: { cert: 'old' } });
+    const target = targetOfClient(client, '', 'the node');
+    const certs = jest.spyOn(client, 'duplicate').mockReturnValue(client);
+
+    target.connect();
+    client.options.tls = { cert: 'new' };
+    target.connect();
+
+    expect(certs.mock.calls.map(([{ tls } = {}]) => tls?.cert)).toEqual(['old', 'new']);
   });
 
   it('may prepare imports of hashes that its server does not know: the locks need none', async () => {

@@ -8,6 +8,8 @@ import type { Lock } from 'nestjs-locked';
 import { resolveOptions } from '../../lib/core/options.js';
 import { Redlock } from '../../lib/core/redlock.js';
 import { createNodes, type NodeInput } from '../../lib/nodes/node-inputs.js';
+import { afterTest } from '../support/after-test.js';
+import { eventually } from '../support/eventually.js';
 import { client, server } from '../support/redis-of-spec.js';
 import { replyAsSentinel, startPretender } from '../support/servers-of-test.js';
 
@@ -71,6 +73,25 @@ describe('TLS', () => {
     expect(await lockOver({ host: '127.0.0.1', port: tlsPort, tls })).toMatchObject({
       resources: ['r'],
     });
+  });
+
+  it('goes by what its options say then, for each connection: certificates are renewed', async () => {
+    let ca: readonly string[] = [];
+    const tls = {
+      servername: 'locks.test',
+      get ca() {
+        return [...ca];
+      },
+    };
+    const input = { host: '127.0.0.1', port: tlsPort, tls };
+    const { close, nodes } = createNodes([input], resolveOptions(patient, 1));
+    afterTest(close);
+    const state = () => nodes[0]?.status().state;
+    await eventually(() => state() === 'down');
+
+    ca = [certificate];
+
+    await eventually(() => state() === 'up');
   });
 
   it('finds its server by a Sentinel that speaks TLS and wants a password of its own', async () => {
