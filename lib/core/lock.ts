@@ -76,7 +76,7 @@ export class Lock implements AsyncDisposable {
    * @throws TypeError, RangeError when `atLeast` is not a number of at least 0, or another option
    *   is given.
    */
-  assertHeld(options: { readonly atLeast?: Milliseconds } = {}): void {
+  assertHeld(options: { readonly atLeast?: Milliseconds | undefined } = {}): void {
     checkObject('options', options);
     checkNames('only options of assertHeld', options, ASSERT_OPTIONS);
     const { atLeast = 0 } = options;

@@ -29,7 +29,7 @@ export interface AcquireOptions {
    * replica might be told that another has the lock.
    * @default 5_000 – longer than most critical sections, shorter than most HTTP timeouts
    */
-  readonly wait?: Milliseconds;
+  readonly wait?: Milliseconds | undefined;
   /**
    * Random delay between two attempts, in ms, when releases cannot be heard; from 20 ms on it may
    * be up to 10 ms longer, because calls that pause go on together. When they can be heard, a
@@ -38,33 +38,33 @@ export interface AcquireOptions {
    * many resources each.
    * @default { min: 20, max: 120 } – waiters of several processes spread, and none waits long
    */
-  readonly retryDelay?: Partial<RetryDelay>;
+  readonly retryDelay?: Partial<Record<keyof RetryDelay, Milliseconds | undefined>> | undefined;
   /** Ends the waiting: the call rejects with the signal's `reason`, and nothing stays locked. */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
   /**
    * Extends the lock every third of its ttl until it is released or `maxHold` is over.
    * @default true for `using` and `@Locked`, false for `acquire`: a ttl there means what it says
    */
-  readonly watchdog?: boolean;
+  readonly watchdog?: boolean | undefined;
   /**
    * How long the lock may be extended, in whole ms since its acquisition, 100 to 2_147_483_647.
    * After that it is lost when the validity that it then has ends.
    * @default 3_600_000 – a body that hangs for an hour must not block the others for ever
    */
-  readonly maxHold?: Milliseconds;
+  readonly maxHold?: Milliseconds | undefined;
 }
 
 /** The options of one `using` call. */
 export interface UsingOptions extends AcquireOptions {
   /** Lifetime given to the nodes, in whole ms, 100 to `ttlMax`. @default 10_000, as the module's */
-  readonly ttl?: Milliseconds;
+  readonly ttl?: Milliseconds | undefined;
   /**
    * Keeps the resource taken until this many ms after the acquisition, even when the body is
    * done earlier, for jobs that machines start at slightly different times. Whole ms, at most
    * `maxHold`. The nodes keep it even if the process ends before, but then for `ttlMax` at most.
    * @default 0
    */
-  readonly holdAtLeast?: Milliseconds;
+  readonly holdAtLeast?: Milliseconds | undefined;
 }
 
 /**
@@ -76,54 +76,54 @@ export interface RedlockOptions extends Omit<AcquireOptions, 'signal'> {
    * Lifetime given to the nodes where a call names none, in whole ms, 100 to `ttlMax`.
    * @default 10_000, or a shorter `ttlMax` – survives a long pause, frees a crashed process soon
    */
-  readonly ttl?: Milliseconds;
+  readonly ttl?: Milliseconds | undefined;
   /**
    * The longest ttl that any client uses, in whole ms, 100 to 86_400_000. It sets how long a
    * restarted node's votes do not count and how far clocks may differ, so it must be the same in
    * all clients.
    * @default 30_000
    */
-  readonly ttlMax?: Milliseconds;
+  readonly ttlMax?: Milliseconds | undefined;
   /**
    * Share by which a client's and a node's clock rates may differ, 0.001 to 0.1.
    * @default 0.01 – the Redlock text's figure
    */
-  readonly driftFactor?: number;
+  readonly driftFactor?: number | undefined;
   /**
    * How long one attempt waits for the nodes, in whole ms, 1 to `ttlMax`; never more than a quarter
    * of the ttl.
    * @default a twentieth of the ttl, at least 50, at most 500
    */
-  readonly nodeTimeout?: Milliseconds;
+  readonly nodeTimeout?: Milliseconds | undefined;
   /**
    * A node that is silent for this long is disconnected and reconnected, in whole ms, 1 to
    * 2_147_483_647.
    * @default 5_000
    */
-  readonly stallTimeout?: Milliseconds;
+  readonly stallTimeout?: Milliseconds | undefined;
   /**
    * Whether every grant carries a fencing token that only grows.
    * @default true
    */
-  readonly fencing?: boolean;
+  readonly fencing?: boolean | undefined;
   /**
    * Whether a restarted node's votes do not count until every lock it may have forgotten is over.
    * @default 'auto' – on for 3 nodes and more; 1 and 2 promise no more than a single instance
    */
-  readonly quarantine?: 'auto' | boolean;
+  readonly quarantine?: 'auto' | boolean | undefined;
   /**
    * Put before every key. A well-formed string that is not `redlock` and does not begin with
    * `redlock:`: there a node keeps what belongs to locks without a prefix.
    * @default '' – the key is the resource's name, as in the Redlock text, so that Redlock clients
    * in other languages exclude us and we them
    */
-  readonly keyPrefix?: string;
+  readonly keyPrefix?: string | undefined;
   /**
    * How long a shutdown waits for running bodies before it aborts their signals, in whole ms, 0 to
    * 2_147_483_647. Bodies then get one more second to end; `acquire`d locks do not.
    * @default 10_000
    */
-  readonly shutdownTimeout?: Milliseconds;
+  readonly shutdownTimeout?: Milliseconds | undefined;
 }
 
 /** {@link RedlockOptions}, checked, complete and frozen. */
@@ -275,7 +275,7 @@ export function nodeTimeoutOf(options: ResolvedOptions, ttl: Milliseconds): Mill
   return Math.floor(Math.min(preferred, ttl / 4));
 }
 
-function checkRetryDelay(delay: Partial<RetryDelay> | undefined, defaults: RetryDelay): RetryDelay {
+function checkRetryDelay(delay: AcquireOptions['retryDelay'], defaults: RetryDelay): RetryDelay {
   if (delay === undefined) return defaults;
   checkObject('retryDelay', delay);
   checkNames('only members of RetryDelay in retryDelay', delay, defaults);

@@ -36,12 +36,12 @@ export interface LockedOptions<Taken extends OnTaken = OnTaken>
    *   call's. It runs without a lock.
    * @default 'throw' – work that was not done should not look done
    */
-  readonly onTaken?: Taken;
+  readonly onTaken?: Taken | undefined;
   /**
    * The lock domain to use, if the application has several: `forRoot(nodes, { name })`.
    * @default the one without a name
    */
-  readonly redlock?: string;
+  readonly redlock?: string | undefined;
 }
 
 /** One `@Locked`, checked. */

@@ -37,14 +37,14 @@ export interface RedlockDomainOptions {
    * the same servers need a `keyPrefix` each: otherwise they wait for each other's locks.
    * @default 'default' – the one that `RedlockService` and a plain `@Locked` mean
    */
-  readonly name?: string;
+  readonly name?: string | undefined;
   /**
    * Whether all modules see it. With false, `@Locked` works only where the module is imported. Keep
    * the result of `forRoot` in one constant and import that everywhere: each call of `forRoot` is a
    * registration of its own.
    * @default true – a lock that one module forgets to take protects nothing
    */
-  readonly isGlobal?: boolean;
+  readonly isGlobal?: boolean | undefined;
 }
 
 /** Options of the Nest layer, in addition to {@link RedlockOptions}. */
@@ -55,17 +55,17 @@ export interface RedlockNestOptions extends ReentrantOptions {
    * Each domain has its own setting; one that leaves it on is enough.
    * @default true – a transaction around the handler should commit inside the lock
    */
-  readonly interceptor?: boolean;
+  readonly interceptor?: boolean | undefined;
   /**
    * HTTP statuses of lock errors. With several domains, those of the first count, or of the first
    * that leaves `interceptor` on.
    */
-  readonly httpStatus?: RedlockHttpStatus;
+  readonly httpStatus?: RedlockHttpStatus | undefined;
   /**
    * Where locks get clocks, timers and randomness from; for tests. A `LockNode` that you pass in
    * has its own. @default those of the process, as they were when the package was loaded
    */
-  readonly environment?: Environment;
+  readonly environment?: Environment | undefined;
 }
 
 /** Options of `RedlockModule.forRoot`. */
@@ -75,7 +75,7 @@ export interface RedlockModuleOptions
 /** What an options factory of `RedlockModule.forRootAsync` returns. */
 export interface RedlockFactoryOptions extends RedlockOptions, RedlockNestOptions {
   /** The independent nodes. Left out: one node in this process's memory. */
-  readonly nodes?: readonly NodeInput[];
+  readonly nodes?: readonly NodeInput[] | undefined;
 }
 
 /** A provider that makes the options, for `useClass` and `useExisting`. */
@@ -88,24 +88,33 @@ export interface RedlockOptionsFactory {
 }
 
 /** Options of `RedlockModule.forRootAsync`: exactly one of the three `use…`. */
-export interface RedlockModuleAsyncOptions
-  extends RedlockDomainOptions, Pick<ModuleMetadata, 'imports'> {
+export interface RedlockModuleAsyncOptions extends RedlockDomainOptions {
+  /** Modules that export what `inject`, `useClass` and `useExisting` need. */
+  readonly imports?: ModuleMetadata['imports'] | undefined;
   /**
    * Tokens of what is injected into `useFactory`. Nothing request-scoped: locks would only begin
    * with the first request, without the interceptor, and nobody would close them. Recent versions
    * of Nest refuse it.
    */
-  readonly inject?: FactoryProvider['inject'];
+  readonly inject?: FactoryProvider['inject'] | undefined;
   /** Makes the options from what `inject` names. */
-  readonly useFactory?: (
-    // The tokens of `inject` decide what comes; no type can say it.
-    // eslint-disable-next-line @typescript-eslint/no-explicit-any
-    ...args: any[]
-  ) => RedlockFactoryOptions | Promise<RedlockFactoryOptions>;
+  readonly useFactory?:
+    | ((
+        // The tokens of `inject` decide what comes; no type can say it.
+        // eslint-disable-next-line @typescript-eslint/no-explicit-any
+        ...args: any[]
+      ) => RedlockFactoryOptions | Promise<RedlockFactoryOptions>)
+    | undefined;
   /** A class that Nest instantiates for this purpose. */
-  readonly useClass?: Type<RedlockOptionsFactory>;
+  readonly useClass?: Type<RedlockOptionsFactory> | undefined;
   /** A provider that exists already, in one of `imports` or globally. */
-  readonly useExisting?: InjectionToken<RedlockOptionsFactory>;
+  readonly useExisting?: InjectionToken<RedlockOptionsFactory> | undefined;
+}
+
+/** {@link RedlockDomainOptions}, checked and complete. */
+export interface Domain {
+  readonly name: string;
+  readonly isGlobal: boolean;
 }
 
 /** One lock domain's options, checked. */
@@ -177,10 +186,7 @@ export function createRegistration(
 }
 
 /** @throws TypeError naming option, rule and value. */
-export function resolveDomain(
-  name = defaultDomain,
-  isGlobal = true,
-): Required<RedlockDomainOptions> {
+export function resolveDomain(name = defaultDomain, isGlobal = true): Domain {
   checkDomain(name);
   return { name, isGlobal: checkBoolean('isGlobal', isGlobal) };
 }

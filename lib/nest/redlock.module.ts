@@ -21,7 +21,7 @@ import {
   provideRegistration,
   registrationToken,
   resolveDomain,
-  type RedlockDomainOptions,
+  type Domain,
   type RedlockModuleAsyncOptions,
   type RedlockModuleOptions,
   type Registration,
@@ -91,10 +91,7 @@ type Runtimes = Record<symbol, Promise<LockRuntime>>;
 /** How long the start waits for nodes that do not answer. */
 const START_TIMEOUT: Milliseconds = 2_000;
 
-function describeModule(
-  { name, isGlobal }: Required<RedlockDomainOptions>,
-  registration: Provider[],
-): DynamicModule {
+function describeModule({ name, isGlobal }: Domain, registration: Provider[]): DynamicModule {
   const token = getRedlockToken(name);
   const runtime = runtimeToken(name);
   // The class is the provider and the token its alias: a test that overrides RedlockService also

@@ -15,7 +15,7 @@ export interface ReentrantOptions {
    * (docs/ERRORS.md#lock-reentry), or they join a lock that others rely on.
    * @default false – a nested acquisition is more often a mistake than intended
    */
-  readonly reentrant?: boolean;
+  readonly reentrant?: boolean | undefined;
 }
 
 /** Who asks for a lock. */

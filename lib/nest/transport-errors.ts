@@ -22,18 +22,18 @@ import { isAsyncIterable } from './result-checks.js';
 /** HTTP statuses of lock errors, each from 400 to 599. */
 export interface RedlockHttpStatus {
   /** Others hold the lock (LockTakenError). @default 423 Locked */
-  readonly taken?: number;
+  readonly taken?: number | undefined;
   /**
    * Locks are not available for now (NoQuorumError, LockExpiredError, RedlockClosedError).
    * @default 503 Service Unavailable
    */
-  readonly unavailable?: number;
+  readonly unavailable?: number | undefined;
   /** The lock was lost while the request ran (LockLostError). @default 500 */
-  readonly lost?: number;
+  readonly lost?: number | undefined;
 }
 
 /** {@link RedlockHttpStatus}, complete. */
-export type ResolvedHttpStatus = Required<RedlockHttpStatus>;
+export type ResolvedHttpStatus = Readonly<Record<keyof RedlockHttpStatus, number>>;
 
 const STATUSES: ResolvedHttpStatus = { taken: 423, unavailable: 503, lost: 500 };
 

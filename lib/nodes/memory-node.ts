@@ -34,9 +34,9 @@ interface Subscription {
 /** The options of a {@link MemoryNode}. */
 export interface MemoryNodeOptions {
   /** Names the node in errors and logs. @default 'memory' */
-  readonly name?: string;
+  readonly name?: string | undefined;
   /** Where it gets time from. @default the process's clocks */
-  readonly environment?: Environment;
+  readonly environment?: Environment | undefined;
 }
 
 /**

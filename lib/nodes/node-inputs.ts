@@ -29,7 +29,7 @@ export interface NodeTraits {
    * lets two holders in.
    * @default false
    */
-  readonly persistent?: boolean;
+  readonly persistent?: boolean | undefined;
 }
 
 /**

@@ -29,9 +29,9 @@ import { observeStatus, type ObservedDomain } from './status-gauges.js';
 /** Options of `RedlockTelemetryModule.forRoot`. */
 export interface RedlockTelemetryOptions {
   /** Where metrics go. @default the global one, as it is when the application starts */
-  readonly meterProvider?: MeterProvider;
+  readonly meterProvider?: MeterProvider | undefined;
   /** Where spans go. @default the global one */
-  readonly tracerProvider?: TracerProvider;
+  readonly tracerProvider?: TracerProvider | undefined;
   /**
    * Names the class of a resource, such as `order` for `order:4711`, as an attribute of metrics
    * and spans. Keep the classes few: each is a time series of its own. Return undefined for no
@@ -39,12 +39,12 @@ export interface RedlockTelemetryOptions {
    * refused, extended, released or lost, so it has to be quick.
    * @default no class
    */
-  readonly resourceClass?: (resource: string) => string | undefined;
+  readonly resourceClass?: ((resource: string) => string | undefined) | undefined;
   /**
    * Whether spans name the resources. Metrics never do.
    * @default false – the names may identify people, and traces travel further than databases
    */
-  readonly resourceNames?: boolean;
+  readonly resourceNames?: boolean | undefined;
 }
 
 /**

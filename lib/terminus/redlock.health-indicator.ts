@@ -15,13 +15,13 @@ import { getRedlockToken } from '../nest/redlock.tokens.js';
 /** Options of {@link RedlockHealthIndicator.isHealthy}. */
 export interface RedlockHealthOptions {
   /** Name of the lock domain. @default the one without a name */
-  readonly redlock?: string;
+  readonly redlock?: string | undefined;
   /**
    * The resource about which the nodes are asked whether it could be locked. It is not locked, but
    * the Redis user needs the same rights to its key as to that of a lock.
    * @default 'nestjs-locked:health'
    */
-  readonly resource?: string;
+  readonly resource?: string | undefined;
 }
 
 /** How one node is. */

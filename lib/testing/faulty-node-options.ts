@@ -6,11 +6,18 @@ import { MemoryNode } from '../nodes/memory-node.js';
 /** Options of {@link FaultyNode}. */
 export interface FaultyNodeOptions {
   /** The real node inside. Several may share one. @default an empty `MemoryNode` */
-  readonly node?: LockNode;
+  readonly node?: LockNode | undefined;
   /** Names the node in errors and logs. @default the name of the node inside */
-  readonly name?: string;
+  readonly name?: string | undefined;
   /** Where latency is measured. @default the process's clocks and timers */
-  readonly environment?: Environment;
+  readonly environment?: Environment | undefined;
+}
+
+/** {@link FaultyNodeOptions}, checked and complete. */
+interface ResolvedFaultyNode {
+  readonly node: LockNode;
+  readonly name: string;
+  readonly environment: Environment;
 }
 
 const OPTIONS: Readonly<Record<keyof FaultyNodeOptions, true>> = {
@@ -20,7 +27,7 @@ const OPTIONS: Readonly<Record<keyof FaultyNodeOptions, true>> = {
 };
 
 /** @throws TypeError for an unknown option or a bad one, or a node in place of the options. */
-export function resolveFaultyNode(options: FaultyNodeOptions): Required<FaultyNodeOptions> {
+export function resolveFaultyNode(options: FaultyNodeOptions): ResolvedFaultyNode {
   checkObject('options', options);
   // The compiler takes it for options, as it has a name: this node would be over another one.
   if ('acquire' in options) throw new TypeError('Expected { node }, got the node itself');

@@ -26,8 +26,8 @@ export type NodeFault =
 
 /** How long a request and its answer take on the way, in ms, 0 to 2^31 - 1; each 0 if left out. */
 export interface Latency {
-  readonly request?: Milliseconds;
-  readonly answer?: Milliseconds;
+  readonly request?: Milliseconds | undefined;
+  readonly answer?: Milliseconds | undefined;
 }
 
 const OPERATIONS: Readonly<Record<NodeOperation, true>> = {
