@@ -1,10 +1,12 @@
 // Whatever a node may say of why it does not vote, the errors page has to tell what to do.
 import { readFileSync } from 'node:fs';
+import { connect, createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 
 import { describe, expect, it } from '@jest/globals';
 
+import { afterTest } from './support/after-test.js';
 import { acquire, inspect, requestFor, worldOf } from './support/node-harness.js';
 import { startNode, startNodes, startServer } from './support/servers-of-test.js';
 
@@ -37,6 +39,7 @@ describe('the table of what a node says', () => {
     ['denies a command inside scripts', 'ACL', denySet],
     ['does not have the database', 'database', askForDatabase99],
     ['is a replica that waits for its master', 'name masters', waitForMaster],
+    ['is told by a proxy whom it connects', '`send-proxy`', connectByProxyProtocol],
   ])('tells what to do about a server that %s', async (_what, remedy, messagesOf) => {
     const messages = await messagesOf(await startServer());
 
@@ -90,6 +93,30 @@ async function waitForMaster({ url, client }: Server): Promise<string[]> {
   await client.config('SET', 'replica-serve-stale-data', 'no');
   await client.call('REPLICAOF', '127.0.0.1', '1');
   return [messageOf(await acquire(node, requestFor()))];
+}
+
+// What is noticed first, the reply to the proxy's words or one that is out of step, is chance.
+async function connectByProxyProtocol({ port }: Server): Promise<string[]> {
+  const proxy = createServer((client) => {
+    const upstream = connect(port, '127.0.0.1');
+    const end = (): void => {
+      client.destroy();
+      upstream.destroy();
+    };
+    for (const socket of [client, upstream]) socket.on('error', end).on('close', end);
+    upstream.write('PROXY TCP4 127.0.0.1 127.0.0.1 50000 6379\r\n');
+    client.pipe(upstream).pipe(client);
+  });
+  await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
+  afterTest(() => proxy.close());
+  const messages: string[] = [];
+  for (let attempt = 0; attempt < 20; attempt += 1) {
+    const nodes = startNodes([{ port: (proxy.address() as AddressInfo).port, host: '127.0.0.1' }]);
+    await nodes.log.untilState('down');
+    messages.push(await whyUnknown(nodes.node));
+    await nodes.close();
+  }
+  return messages;
 }
 
 async function whyUnknown(node: Parameters<typeof inspect>[0]): Promise<string> {
