@@ -150,8 +150,11 @@ export class Acquisition {
       this.#noteRefusal(result, refused);
       // Time heals no misconfiguration: say it now rather than after `wait`.
       if (result.verdict === 'misconfigured' || this.#isSpent(result)) throw this.#refusal(refused);
+      this.#context.waitingRoom.giveWay(this.waiter);
       await this.#rest(result);
       if (this.#isSpent(result)) throw this.#refusal(refused);
+      // Calls that it let pass are before it, and may hold what it wants.
+      await this.#untilTurn();
       const patience = this.#patience();
       timeout = patience === 0 ? this.#fullTimeout : Math.min(this.#fullTimeout, patience);
       decider = decidedBy(result) ?? decider;

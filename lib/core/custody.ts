@@ -76,8 +76,9 @@ class Charge implements Care {
     if (next === undefined) return 'others';
     // Together they want just what is released, so a single one wants all of it. A lock by hand is
     // not handed over as it is: somebody may look for it, or delete it, by its `ownerId` once it
-    // is released.
-    if (this.hasBody && heads.length === 1 && next.handOverTtl !== null) {
+    // is released. Nor to a call that has tried and was passed since: it asks the nodes again.
+    const isFit = next.handOverTtl !== null && next.attempt === null;
+    if (this.hasBody && heads.length === 1 && isFit) {
       next.received = this.holding.handOver(next.handOverTtl);
     }
     return next.received === null ? 'ours' : 'handedOver';

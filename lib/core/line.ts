@@ -76,9 +76,7 @@ export class Line extends LinkedList<Place> {
 
   /** The first place of a call that has no lock yet; null where there is none. */
   get firstWaiting(): Place | null {
-    let place = this.first;
-    while (place?.waiter.isHolding === true) place = place.next;
-    return place;
+    return this.find(({ isHolding }) => !isHolding);
   }
 
   /**
@@ -90,6 +88,13 @@ export class Line extends LinkedList<Place> {
     if (now - this.passedOverSince < PASSED_OVER_MAX) return false;
     this.passedOverSince = null;
     return true;
+  }
+
+  /** The first place of such a waiter; null where there is none. */
+  find(isSuch: (waiter: Waiter) => boolean): Place | null {
+    let place = this.first;
+    while (place !== null && !isSuch(place.waiter)) place = place.next;
+    return place;
   }
 
   /** All who have a place. */
@@ -135,10 +140,10 @@ export class Line extends LinkedList<Place> {
 }
 
 /**
- * The queues in which a call waits for what is held in these, or waits behind a call that does,
- * each with the first such place. All calls from that place on wait for what is held.
+ * The queues in which a call has one of these places, or one behind such a call, each with the
+ * first such place. All calls from that place on wait for one of these calls.
  */
-export function placesBehind(held: readonly Line[]): ReadonlyMap<Line, Place> {
+export function placesBehind(starts: readonly (Place | null)[]): ReadonlyMap<Line, Place> {
   const firsts = new Map<Line, Place>();
   const behind: Place[] = [];
   const addFrom = (first: Place | null): void => {
@@ -149,9 +154,27 @@ export function placesBehind(held: readonly Line[]): ReadonlyMap<Line, Place> {
       behind.push(place);
     }
   };
-  for (const line of held) addFrom(line.firstWaiting);
+  starts.forEach(addFrom);
   // The array grows meanwhile.
   for (const { waiter } of behind) waiter.places.forEach(addFrom);
   for (const place of behind) place.isBehind = false;
   return firsts;
+}
+
+/** Calls whose callers hold locks go before `waiter` if it may be passed. Returns them. */
+export function letPass({ mayBePassed, places }: Waiter): readonly Waiter[] {
+  const passing: Waiter[] = [];
+  for (const place of mayBePassed ? places : []) {
+    let other = place.next;
+    while (other !== null) {
+      const { line, next, waiter } = other;
+      if (waiter.isInside) {
+        line.remove(other);
+        line.insert(other, place);
+        passing.push(waiter);
+      }
+      other = next;
+    }
+  }
+  return passing;
 }

@@ -14,6 +14,8 @@ export class Waiter {
   readonly handOverTtl: Milliseconds | null;
   /** Whether its call has the lock: it keeps its place, so that nobody behind it tries in vain. */
   isHolding = false;
+  /** Whether its caller holds locks: others may wait for these, in whatever process. */
+  isInside = false;
   /** Its places in its queues, in the order of its resources, from when it enters them. */
   places: readonly Place[] = [];
   /** Whether it has left its queues. */
@@ -43,6 +45,14 @@ export class Waiter {
   /** Whether it sleeps, or was just woken. */
   get isPausing(): boolean {
     return this.#endPause !== null;
+  }
+
+  /**
+   * Whether calls go before it whose callers hold locks. While it waits for one resource it keeps
+   * its places in the queues of others, and who has the one may wait for the caller of such a call.
+   */
+  get mayBePassed(): boolean {
+    return this.resources.length > 1 && !this.isInside && !this.isHolding;
   }
 
   get isInterrupted(): boolean {

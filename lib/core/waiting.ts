@@ -5,7 +5,7 @@
 // of this process, but only so many times in a row; then other processes are told, and if any
 // listens it goes first.
 import { FirstAttempts } from './first-attempts.js';
-import { Line, placesBehind } from './line.js';
+import { letPass, Line, placesBehind } from './line.js';
 import { RestingCalls } from './resting-calls.js';
 import { TransientMap } from './transient-map.js';
 import { WakeUps } from './wake-ups.js';
@@ -52,15 +52,19 @@ export class WaitingRoom {
   }
 
   /**
-   * Queues on all resources in one step, so that two calls can never wait for each other. `held` is
-   * what the caller already holds: the waiter goes before all that wait for that, and so for it.
+   * Queues on all resources in one step, so that two calls can never wait for each other; before
+   * those that wait for what the caller already holds (`held`), and those that may be passed.
    */
   enter(waiter: Waiter, held: readonly string[]): void {
-    const behind = held.length === 0 ? null : this.#placesBehind(held);
-    waiter.places = waiter.resources.map((resource) => {
-      const line = this.#lines.get(resource) ?? this.#addLine(resource);
-      return line.add(waiter, behind?.get(line) ?? null);
-    });
+    waiter.isInside = held.length > 0;
+    const lines = waiter.resources.map((name) => this.#lines.get(name) ?? this.#addLine(name));
+    const behind = waiter.isInside ? this.#placesBehind(held, lines) : null;
+    waiter.places = lines.map((line) => line.add(waiter, behind?.get(line) ?? null));
+  }
+
+  /** The waiter has tried in vain: if it may be passed, calls whose callers hold locks do so. */
+  giveWay(waiter: Waiter): void {
+    for (const passing of letPass(waiter)) if (this.isTurn(passing)) passing.wake();
   }
 
   /** Whether the waiter may try: no call is ahead of it, and no other process goes first. */
@@ -172,8 +176,12 @@ export class WaitingRoom {
     for (const waiter of this.#waiting()) waiter.interrupt(reasonFor(waiter.resources));
   }
 
-  #placesBehind(held: readonly string[]): ReadonlyMap<Line, Place> {
-    return placesBehind(held.flatMap((resource) => this.#lines.get(resource) ?? []));
+  // Who is about to try is not passed, and gives way when that was in vain.
+  #placesBehind(held: readonly string[], wanted: readonly Line[]): ReadonlyMap<Line, Place> {
+    const waiting = held.map((resource) => this.#lines.get(resource)?.firstWaiting ?? null);
+    const isPassed = (waiter: Waiter): boolean => waiter.mayBePassed && !this.isTurn(waiter);
+    const passed = wanted.map((line) => line.find(isPassed));
+    return placesBehind([...waiting, ...passed]);
   }
 
   #waiting(): ReadonlySet<Waiter> {

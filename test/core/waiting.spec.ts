@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 
 import { growth, heapGrowth, LINEAR } from '../support/growth.js';
+import { watch } from './scene.js';
 import { setUp } from './waiting-scene.js';
 
 describe('a queue', () => {
@@ -147,6 +148,47 @@ describe('a call whose caller holds a lock', () => {
     const inside = enterInside(['a'], 'b', 'd');
 
     expect([inside, last].map(isReady)).toEqual([true, false]);
+  });
+
+  it('goes before calls for more that wait elsewhere: who has that may wait for its caller', () => {
+    const { enter, enterInside, hold, isReady } = setUp();
+    for (const each of ['a', 'b']) hold(each);
+    const both = enter('a', 'c');
+
+    const inside = enterInside(['b'], 'c');
+    enterInside(['a'], 'b');
+
+    expect([inside, both].map(isReady)).toEqual([true, false]);
+  });
+
+  it('is let pass by a call for more that has tried in vain, and then woken', async () => {
+    const { environment, waitingRoom, enter, enterInside, hold, isReady } = setUp();
+    hold('b');
+    const both = enter('a', 'c');
+    const inside = enterInside(['b'], 'c');
+    const others = [enter('c'), enter('c', 'd')];
+    const isAwake = watch(inside.pause(1_000));
+    const before = [both, inside, ...others].map(isReady);
+
+    waitingRoom.giveWay(both);
+    await environment.settle();
+
+    expect(before).toEqual([true, false, false, false]);
+    expect([both, inside, ...others].map(isReady)).toEqual([false, true, false, false]);
+    expect(isAwake()).toBe(true);
+    waitingRoom.leave(inside);
+    expect([both, ...others].map(isReady)).toEqual([true, false, false]);
+  });
+
+  it('passes no call for one resource, and none inside another lock', () => {
+    const { waitingRoom, enter, enterInside, hold, isReady } = setUp();
+    for (const each of ['a', 'b', 'd', 'e']) hold(each);
+    const before = [enter('c'), enterInside(['e'], 'f', 'g')];
+
+    const inside = [enterInside(['b'], 'c'), enterInside(['d'], 'g')];
+    for (const each of before) waitingRoom.giveWay(each);
+
+    expect([...before, ...inside].map(isReady)).toEqual([true, true, false, false]);
   });
 
   it('waits for all others, as their locks do not need it', () => {
