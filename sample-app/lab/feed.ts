@@ -30,11 +30,11 @@ export class Feed implements OnModuleDestroy {
   readonly #bootId = randomUUID();
   // Replayed: a page that reconnects while the application ends must not keep it from ending.
   readonly #end = new ReplaySubject<void>(1);
-  readonly #visits = new Recent<string, Visit>(VISITS_KEPT);
+  readonly #visits = new Recent<Visit>(VISITS_KEPT);
   readonly #log = new LogBook(LINES_KEPT);
-  readonly #newVisits = new Recent<string, Visit>(VISITS_KEPT);
+  readonly #newVisits = new Recent<Visit>(VISITS_KEPT);
   readonly #newLines = new LogBook(LINES_KEPT);
-  readonly #processes = new Recent<string, string>(OWNERS_MAX);
+  readonly #processes = new Recent<string>(OWNERS_MAX);
   #parts: Parts | null = null;
   #newParts: Partial<Parts> = {};
   #toldAt = now();

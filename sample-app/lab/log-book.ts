@@ -3,7 +3,7 @@ import { Recent } from './recent.js';
 
 /** Keeps the last lines of each kind: hundreds of acquisitions must not push out a loss. */
 export class LogBook {
-  readonly #kinds = new Map<LogKind, Recent<string, LogLine>>();
+  readonly #kinds = new Map<LogKind, Recent<LogLine>>();
 
   /** @param max how many lines of each kind are kept */
   constructor(private readonly max: number) {}

@@ -6,7 +6,7 @@ import { Recent } from './recent.js';
 
 describe('Recent', () => {
   it('keeps the newest, in the order in which they came', () => {
-    const recent = new Recent<string, number>(3);
+    const recent = new Recent<number>(3);
     for (const value of [1, 2, 3, 4]) recent.set(`${value}`, value);
 
     expect(recent.values).toEqual([2, 3, 4]);
@@ -14,7 +14,7 @@ describe('Recent', () => {
   });
 
   it('replaces a value in its place, and pushes none out for it', () => {
-    const recent = new Recent<string, number>(2);
+    const recent = new Recent<number>(2);
     recent.set('a', 1);
     recent.set('b', 2);
     recent.set('a', 3);
@@ -23,7 +23,7 @@ describe('Recent', () => {
   });
 
   it('is empty when it is drained', () => {
-    const recent = new Recent<string, number>(2);
+    const recent = new Recent<number>(2);
     recent.set('a', 1);
 
     expect(recent.drain()).toEqual([1]);

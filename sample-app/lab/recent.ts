@@ -1,6 +1,6 @@
 /** Values by key; the oldest are dropped when there are too many. */
-export class Recent<Key, Value> {
-  readonly #values = new Map<Key, Value>();
+export class Recent<Value> {
+  readonly #values = new Map<string, Value>();
 
   constructor(private readonly max: number) {}
 
@@ -10,16 +10,14 @@ export class Recent<Key, Value> {
   }
 
   /** Adds a value, or replaces that of the same key, which keeps its place. */
-  set(key: Key, value: Value): void {
+  set(key: string, value: Value): void {
     this.#values.set(key, value);
     if (this.#values.size <= this.max) return;
-    for (const oldest of this.#values.keys()) {
-      this.#values.delete(oldest);
-      return;
-    }
+    const [oldest = key] = this.#values.keys();
+    this.#values.delete(oldest);
   }
 
-  get(key: Key): Value | undefined {
+  get(key: string): Value | undefined {
     return this.#values.get(key);
   }
 

@@ -32,7 +32,7 @@ const tell = (message: ReplicaMessage): void => {
 };
 
 // If the application does not keep up, the oldest news are dropped, but never an answer.
-const visits = new Recent<string, Visit>(500);
+const visits = new Recent<Visit>(500);
 const log = new LogBook(50);
 const traffic = new TrafficMeter();
 listenToLocks(`replica ${replica}`, (line) => log.add(line));

@@ -41,7 +41,7 @@ export const quarantined = computed(
   () => nodes.value.filter((node) => quarantineOf(node, clock.value) > 0).length,
 );
 
-let recentVisits = new Recent<string, Visit>(VISITS_KEPT);
+let recentVisits = new Recent<Visit>(VISITS_KEPT);
 let book = new LogBook(LINES_KEPT);
 let bootId = '';
 let offset = -Infinity;
