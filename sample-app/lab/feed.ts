@@ -82,11 +82,11 @@ export class Feed implements OnModuleDestroy {
 
   /** For one page: a snapshot first, then the changes, until the application ends. */
   stream(): Observable<MessageEvent> {
-    const snapshot = defer(() => of(this.#snapshot()));
     return defer(() => {
+      const snapshot = this.#snapshot();
       this.#listeners += 1;
       return concat(
-        snapshot.pipe(map((data) => ({ type: 'snapshot', data, retry: RETRY_AFTER }))),
+        of({ type: 'snapshot', data: snapshot }),
         this.#changes.pipe(map((data) => ({ type: 'changes', data }))),
       ).pipe(
         takeUntil(this.#end),
@@ -126,5 +126,4 @@ export class Feed implements OnModuleDestroy {
 
 const TELL_EVERY = 100;
 const BEAT_EVERY = 2_000;
-const RETRY_AFTER = 1_000;
 const OWNERS_MAX = 500;
