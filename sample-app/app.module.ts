@@ -10,7 +10,7 @@ import { InventoryController } from './inventory/inventory.controller.js';
 import { InventoryService } from './inventory/inventory.service.js';
 import { UnlockedInventoryService } from './inventory/unlocked-inventory.service.js';
 import { LabModule } from './lab/lab.module.js';
-import type { LabInfrastructure } from './lab/settings.js';
+import type { LabInfrastructure } from './lab/lab-infrastructure.js';
 import { lockOptions } from './lock-options.js';
 import { LocksController } from './locks/locks.controller.js';
 import { OperationsModule } from './operations/operations.module.js';

@@ -4,7 +4,7 @@ import type { NestExpressApplication } from '@nestjs/platform-express';
 
 import { AppModule } from './app.module.js';
 import { prepareInfrastructure } from './infrastructure/infrastructure.js';
-import { servePage } from './lab/page.js';
+import { servePage } from './lab/serve-page.js';
 
 const logger = new Logger('SampleApp');
 

@@ -17,12 +17,12 @@ import type { Observable } from 'rxjs';
 import type { ThrowawayNode } from '../infrastructure/throwaway-node.js';
 import { WholeNumberPipe } from '../pipes/whole-number.pipe.js';
 import { Feed } from './feed.js';
+import { LAB_INFRASTRUCTURE, type LabInfrastructure } from './lab-infrastructure.js';
 import { logLine } from './lock-events.js';
 import { LongJob } from './long-job.js';
 import { Sale } from './sale.js';
 import { saleLimits } from './sale-limits.js';
 import { SameOriginGuard } from './same-origin.guard.js';
-import { LAB_INFRASTRUCTURE, type LabInfrastructure } from './settings.js';
 import type { JobState, SaleState } from './messages.js';
 
 /** What the page shows, and its switches. */

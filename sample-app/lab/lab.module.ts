@@ -12,12 +12,12 @@ import { Feed } from './feed.js';
 import { HandLocks } from './hand-locks.js';
 import { HandLocksController } from './hand-locks.controller.js';
 import { IdleConnections } from './idle-connections.js';
+import { LAB_INFRASTRUCTURE, type LabInfrastructure } from './lab-infrastructure.js';
 import { LabController } from './lab.controller.js';
 import { listenToLocks, listenToNodes } from './lock-events.js';
 import { LongJob } from './long-job.js';
 import { NodeWatch } from './node-watch.js';
 import { Sale } from './sale.js';
-import { LAB_INFRASTRUCTURE, type LabInfrastructure } from './settings.js';
 
 /** The lock lab: what the page at `/` shows and does. */
 @Module({})

@@ -6,10 +6,10 @@ import { RedlockService, type NodeStatus, type ResourceState } from 'nestjs-lock
 import { now } from './clock.js';
 import { NEWS_EVERY } from './replica-messages.js';
 import { Feed } from './feed.js';
+import { LAB_INFRASTRUCTURE, type LabInfrastructure } from './lab-infrastructure.js';
 import { JOB } from './long-job.js';
 import { sum, TrafficMeter, type NodeTraffic } from './node-traffic.js';
 import { SALE } from './sale-counter.js';
-import { LAB_INFRASTRUCTURE, type LabInfrastructure } from './settings.js';
 import type { Instant, NodeState, WatchedResource } from './messages.js';
 
 /** Inspects the nodes while a page is open. */

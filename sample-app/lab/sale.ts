@@ -5,6 +5,7 @@ import { ConflictException, Inject, Injectable, type OnModuleDestroy } from '@ne
 import { FencedStore } from '../store/fenced-store.js';
 import { now } from './clock.js';
 import { Feed } from './feed.js';
+import { LAB_INFRASTRUCTURE, type LabInfrastructure } from './lab-infrastructure.js';
 import { logLine } from './lock-events.js';
 import { NodeWatch } from './node-watch.js';
 import { ReplicaProcess } from './replica-process.js';
@@ -12,7 +13,6 @@ import { SALE } from './sale-counter.js';
 import { isSelling } from './phases.js';
 import { saleDefaults } from './sale-defaults.js';
 import { COUNTERS, saleLimits } from './sale-limits.js';
-import { LAB_INFRASTRUCTURE, type LabInfrastructure } from './settings.js';
 import type { SaleSettings, SaleState, VisitOutcome } from './messages.js';
 import type { ReplicaNews } from './replica-messages.js';
 
