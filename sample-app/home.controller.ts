@@ -1,6 +1,6 @@
 import { Controller, Get, Header, Headers } from '@nestjs/common';
 
-/** Tells somebody who opens the app in a browser what can be done with it. */
+/** Tells curl and the like what can be done with the app. Browsers get the page. */
 @Controller()
 export class HomeController {
   @Get()
