@@ -107,7 +107,6 @@ export interface NodeState {
 /** Who holds a resource on each node, in the order of `Snapshot.nodes`. */
 export interface WatchedResource {
   readonly resource: string;
-  readonly state: 'free' | 'held' | 'unknown';
   readonly at: Instant;
   readonly nodes: readonly {
     readonly state: 'free' | 'held' | 'unknown';

@@ -70,11 +70,11 @@ export class NodeWatch implements OnModuleInit, OnModuleDestroy {
     }
   }
 
-  #watched({ resource, state, nodes }: ResourceState, at: Instant): WatchedResource {
+  #watched({ resource, nodes }: ResourceState, at: Instant): WatchedResource {
     const answers = nodes.map(({ state, ownerId, remaining }) => {
       return { state, ownerId, remaining, owner: this.feed.processOf(ownerId) };
     });
-    return { resource, state, at, nodes: answers };
+    return { resource, at, nodes: answers };
   }
 
   #takeRates(): void {
