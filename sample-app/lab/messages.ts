@@ -1,6 +1,8 @@
 // What the server sends to the page: plain data, whose types both import.
 import type { Milliseconds, NodeStatus, NodeVote } from 'nestjs-locked';
 
+import type { ProcessState } from '../infrastructure/throwaway-node.js';
+
 /** Ms of the machine's monotonic clock: comparable between all processes of this machine. */
 export type Instant = number;
 
@@ -99,8 +101,8 @@ export interface NodeState {
   readonly votesPerSecond: number;
   /** Mean answer time of the last second, in ms; null without an answer. */
   readonly latency: Milliseconds | null;
-  /** What was done to the process; null if it is not one of ours. */
-  readonly process: 'running' | 'frozen' | 'killed' | null;
+  /** Null if the node is not one of ours. */
+  readonly process: ProcessState | null;
   readonly delay: Milliseconds;
 }
 
