@@ -272,7 +272,7 @@ describe('the lock lab', () => {
     if (isLocked) await seen.see('Sold exactly the stock');
     await seen.page.setViewportSize({ width: checkedAt, height: 1000 });
 
-    expect(await seen.violations()).toEqual([]);
+    expect([await seen.violations(), await seen.hasMotion()]).toEqual([[], false]);
 
     await seen.see('5 of 5 vote');
     await seen.close();

@@ -123,6 +123,12 @@ export class LabPage {
       .flatMap(({ id, nodes }) => nodes.map(({ target }) => `${id}: ${target.join(' ')}`));
   }
 
+  /** Whether a switch moves bit by bit. */
+  async hasMotion(): Promise<boolean> {
+    const knob = `getComputedStyle(document.querySelector('.switch input'), '::after')`;
+    return this.page.evaluate<boolean>(`${knob}.transitionDuration !== '0s'`);
+  }
+
   /** Writes a picture of the whole page. */
   async picture(name: string): Promise<void> {
     const folder = join(ROOT, process.env.SCREENSHOTS ?? 'sample-app/screenshots/latest');
