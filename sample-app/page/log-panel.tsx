@@ -30,7 +30,7 @@ const shown = computed(() => {
 /** What happened, newest first. */
 export function LogPanel() {
   return (
-    <section class="panel log" aria-labelledby="log-title">
+    <section class="panel" aria-labelledby="log-title">
       <header class="panel-head">
         <h2 id="log-title">Log</h2>
         <label class="choice">

@@ -13,7 +13,7 @@ export function NodesPanel() {
     <section class="panel" aria-labelledby="nodes-title">
       <header class="panel-head">
         <h2 id="nodes-title">Nodes</h2>
-        <p class="quorum">
+        <p>
           {voters.value} of {nodes.value.length} vote, {setting.value?.quorum ?? 0} are a quorum
         </p>
         <Choice chosen={chosen} />
