@@ -9,6 +9,7 @@ import { wallTime } from './wall-time.js';
 
 /** What is drawn. */
 export interface Scene {
+  /** Those that are in view. */
   readonly visits: readonly Visit[];
   readonly overlaps: readonly Span[];
   readonly lanes: number;
@@ -115,16 +116,13 @@ export class TimelinePlot {
 
   #drawBars(plot: uPlot): void {
     const { ctx, bbox } = plot;
-    const { visits, view, lanes } = this.#scene;
+    const { visits, lanes } = this.#scene;
     ctx.save();
     this.#drawLaneNames(plot);
     ctx.beginPath();
     ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
     ctx.clip();
-    for (const visit of visits) {
-      const isSeen = visit.cameAt < view.to && (visit.leftAt ?? Infinity) > view.from;
-      if (isSeen && visit.replica <= lanes) this.#drawVisit(plot, visit);
-    }
+    for (const visit of visits) if (visit.replica <= lanes) this.#drawVisit(plot, visit);
     ctx.restore();
   }
 
