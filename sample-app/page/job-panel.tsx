@@ -1,7 +1,7 @@
 import type { JobEvent, JobState } from '../lab/messages.js';
 import { isWorking } from '../lab/phases.js';
 import { Bar, inSeconds } from './bar.js';
-import { clock, job, leftOf, setting } from './lab-state.js';
+import { canBreakNodes, clock, job, leftOf } from './lab-state.js';
 import { healNodes, send, treat } from './requests.js';
 
 /** A long job under the watchdog. */
@@ -51,7 +51,7 @@ function Job({ state }: { readonly state: JobState }) {
             Start the job
           </button>
         )}
-        {setting.value?.hasOwnNodes && (
+        {canBreakNodes.value && (
           <>
             <button type="button" onClick={() => treat([1, 2, 3], 'freeze')}>
               Freeze three nodes

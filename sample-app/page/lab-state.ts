@@ -33,6 +33,12 @@ export const visits = signal<readonly Visit[]>([]);
 /** The current time, for what runs down on the page; updated ten times a second. */
 export const clock = signal<Instant>(0);
 
+/** Whether there can be a sale here. */
+export const canSell = computed(() => setting.value?.noSaleReason === '');
+
+/** Whether the nodes may be broken here. */
+export const canBreakNodes = computed(() => setting.value?.hasOwnNodes === true);
+
 /** Nodes whose votes count now. */
 export const voters = computed(() => nodes.value.filter(votes).length);
 

@@ -2,7 +2,7 @@ import type { SaleSettings, SaleState } from '../lab/messages.js';
 import { isSelling } from '../lab/phases.js';
 import { saleLimits } from '../lab/sale-limits.js';
 import { NumberField, Switch } from './form-fields.js';
-import { sale, setting } from './lab-state.js';
+import { canSell, sale } from './lab-state.js';
 import { saleEdits, send, startSale } from './requests.js';
 
 /** The sale: its settings, and how it goes. */
@@ -72,11 +72,7 @@ function Form({ state }: { readonly state: SaleState }) {
           restock and go on
         </Switch>
       </div>
-      <button
-        type="submit"
-        class="primary"
-        disabled={setting.value?.noSaleReason !== '' || state.phase === 'stopping'}
-      >
+      <button type="submit" class="primary" disabled={!canSell.value || state.phase === 'stopping'}>
         {isBusy ? 'Stop' : 'Start'}
       </button>
     </form>

@@ -1,12 +1,12 @@
 import { isSelling, isWorking } from '../lab/phases.js';
 import { saleDefaults } from '../lab/sale-defaults.js';
-import { job, sale, setting } from './lab-state.js';
+import { canBreakNodes, canSell, job, sale } from './lab-state.js';
 import { haveSale, healNodes, send, startSale, treat } from './requests.js';
 
 /** What to try, in order: two minutes. */
 export function Tour() {
-  const isBusy = isSelling(sale.value) || setting.value?.noSaleReason !== '';
-  const hasOwnNodes = setting.value?.hasOwnNodes ?? false;
+  const canStart = canSell.value && !isSelling(sale.value);
+  const canBreak = canBreakNodes.value;
   return (
     <section class="tour" aria-label="Two minutes">
       <ol>
@@ -15,7 +15,7 @@ export function Tour() {
           <button
             type="button"
             class="primary"
-            disabled={isBusy}
+            disabled={!canStart}
             onClick={() => startSale({ ...saleDefaults, isLocked: false })}
           >
             Sell without a lock
@@ -26,7 +26,7 @@ export function Tour() {
           <button
             type="button"
             class="primary"
-            disabled={isBusy}
+            disabled={!canStart}
             onClick={() => startSale(saleDefaults)}
           >
             Sell with @Locked
@@ -34,11 +34,7 @@ export function Tour() {
         </Step>
         <Step title="Kill a replica">
           <p>The replica inside dies. Its lock ends with the ttl of 3 s, and the others go on.</p>
-          <button
-            type="button"
-            disabled={setting.value?.noSaleReason !== ''}
-            onClick={() => killReplica()}
-          >
+          <button type="button" disabled={!canSell.value} onClick={killReplica}>
             Kill who is inside
           </button>
         </Step>
@@ -48,13 +44,13 @@ export function Tour() {
             sold.
           </p>
           <div class="buttons">
-            <button type="button" disabled={!hasOwnNodes} onClick={() => breakNodes([1, 2])}>
+            <button type="button" disabled={!canBreak} onClick={() => breakNodes([1, 2])}>
               Freeze two
             </button>
-            <button type="button" disabled={!hasOwnNodes} onClick={() => breakNodes([1, 2, 3])}>
+            <button type="button" disabled={!canBreak} onClick={() => breakNodes([1, 2, 3])}>
               Freeze three
             </button>
-            <button type="button" disabled={!hasOwnNodes} onClick={healNodes}>
+            <button type="button" disabled={!canBreak} onClick={healNodes}>
               Heal all
             </button>
           </div>
