@@ -50,13 +50,16 @@ interface NodeProps {
 
 function NodeCard({ number, node, watched }: NodeProps) {
   const quarantine = quarantineOf(node, clock.value);
+  const badge = badgeOf(node, quarantine);
   const { latency, votesPerSecond, delay } = node;
   return (
     <li class="node" data-node={number}>
       <h3>Node {number}</h3>
       <p class="mono small">{node.name.replace(/^redis:\/\/|\/0$/g, '')}</p>
       {node.process !== null && <p class="small">process {node.process}</p>}
-      <StateBadge node={node} quarantine={quarantine} />
+      <p class={`badge ${badge.kind}`} data-state>
+        {badge.text}
+      </p>
       <div class={quarantine > 0 ? 'countdown small' : 'countdown small is-over'}>
         <Bar
           label={`Quarantine of node ${number}`}
@@ -78,21 +81,6 @@ function NodeCard({ number, node, watched }: NodeProps) {
       <Holder number={number} watched={watched} />
       {node.process !== null && <Treatments number={number} node={node} />}
     </li>
-  );
-}
-
-function StateBadge({
-  node,
-  quarantine,
-}: {
-  readonly node: NodeState;
-  readonly quarantine: number;
-}) {
-  const { text, kind } = badgeOf(node, quarantine);
-  return (
-    <p class={`badge ${kind}`} data-state>
-      {text}
-    </p>
   );
 }
 
