@@ -6,7 +6,7 @@ interface BarProps {
   readonly max: number;
 }
 
-/** A bar for time that runs down. */
+/** A bar for time that runs down; more than `max` is shown as full. */
 export function Bar({ label, kind, value, max }: BarProps) {
   return (
     <div

@@ -65,7 +65,7 @@ function NodeCard({ number, node, watched }: NodeProps) {
           label={`Quarantine of node ${number}`}
           kind="warn"
           value={quarantine}
-          max={(setting.value?.ttlMax ?? 1) * 1.01 + 10}
+          max={setting.value?.ttlMax ?? 1}
         />
         {inSeconds(quarantine)}
       </div>
