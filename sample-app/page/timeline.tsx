@@ -41,6 +41,9 @@ function Legend() {
       <li>
         <span class="swatch overlap" /> overlap
       </li>
+      <li>
+        <span class="swatch refused" /> ✕ no lock
+      </li>
     </ul>
   );
 }
