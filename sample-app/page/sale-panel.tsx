@@ -52,7 +52,7 @@ function Form({ state }: { readonly state: SaleState }) {
         {field('stock', 'Stock')}
         {field('buyers', 'Buyers')}
         {field('replicas', `Replicas, 1 to ${saleLimits.replicas.max}`)}
-        {field('section', 'Section, ms')}
+        {field('section', 'Time inside, ms')}
       </div>
       <div class="switches">
         <Switch

@@ -8,7 +8,7 @@ export function Tour() {
   const canStart = canSell.value && !isSelling(sale.value);
   const canBreak = canBreakNodes.value;
   return (
-    <section class="tour" aria-label="Two minutes">
+    <section class="tour" aria-label="What to try, in two minutes">
       <ol>
         <Step title="Without a lock">
           <p>Three replicas read the same stock and all sell it: pieces that never existed.</p>
