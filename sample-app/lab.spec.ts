@@ -45,7 +45,7 @@ describe('the lock lab', () => {
 
     expect(await lab.figure('sold')).toBeGreaterThan(20);
     expect(await lab.figure('oversold')).toBe((await lab.figure('sold')) - 20);
-    await lab.see(/\d+ of the \d+ sections of this sale overlapped/);
+    await lab.see(/\d+ of the \d+ turns of this sale overlapped/);
   });
 
   it('sells exactly the stock with the lock, one buyer at a time', async () => {
@@ -54,8 +54,8 @@ describe('the lock lab', () => {
 
     const figures = [await lab.figure('sold'), await lab.figure('refused')];
     expect([...figures, await lab.figure('oversold')]).toEqual([20, 20, 0]);
-    await lab.see('No overlap among the 40 sections of this sale');
-    await lab.page.getByText('The last sections as a table').click();
+    await lab.see('No overlap among the 40 turns of this sale');
+    await lab.page.getByText('The last turns as a table').click();
     await lab.see(/^\d{16}$/);
   });
 

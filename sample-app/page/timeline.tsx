@@ -114,8 +114,8 @@ function Summary() {
         {summaryOf(inside.length, overlapping)}
       </p>
       <details onToggle={(event) => (isOpen.value = event.currentTarget.open)}>
-        <summary>The last sections as a table</summary>
-        {isOpen.value && <Sections inside={inside.slice(-12).reverse()} />}
+        <summary>The last turns as a table</summary>
+        {isOpen.value && <Turns inside={inside.slice(-12).reverse()} />}
       </details>
     </>
   );
@@ -128,13 +128,13 @@ function kindOf(inside: number, overlapping: number): string {
 
 function summaryOf(inside: number, overlapping: number): string {
   if (inside === 0) return 'Nobody has been inside yet. Start a sale.';
-  if (overlapping === 0) return `✓ No overlap among the ${inside} sections of this sale.`;
-  return `▲ ${overlapping} of the ${inside} sections of this sale overlapped with another.`;
+  if (overlapping === 0) return `✓ No overlap among the ${inside} turns of this sale.`;
+  return `▲ ${overlapping} of the ${inside} turns of this sale overlapped with another.`;
 }
 
-function Sections({ inside }: { readonly inside: readonly Visit[] }) {
+function Turns({ inside }: { readonly inside: readonly Visit[] }) {
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label="The last sections">
+    <div class="scroll" tabIndex={0} role="region" aria-label="The last turns">
       <table>
         <thead>
           <tr>
