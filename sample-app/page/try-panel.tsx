@@ -36,7 +36,10 @@ export function TryPanel() {
         value={remaining}
         max={setting.value?.ttlMax ?? 1}
       />
-      <AnswerView answer={answer.value} />
+      {/* Here from the start: screen readers are told only what changes in it. */}
+      <div class="answer" aria-live="polite">
+        {answer.value !== null && <AnswerView answer={answer.value} />}
+      </div>
     </section>
   );
 }
@@ -100,10 +103,9 @@ function Form({ hasLock }: { readonly hasLock: boolean }) {
   );
 }
 
-function AnswerView({ answer }: { readonly answer: Answer | null }) {
-  if (answer === null) return null;
+function AnswerView({ answer }: { readonly answer: Answer }) {
   return (
-    <div class="answer" aria-live="polite">
+    <>
       <div class="curl">
         <pre tabIndex={0} role="region" aria-label="The same with curl">
           {answer.curl}
@@ -122,7 +124,7 @@ function AnswerView({ answer }: { readonly answer: Answer | null }) {
         {'\n\n'}
         {answer.body}
       </pre>
-    </div>
+    </>
   );
 }
 
