@@ -1,5 +1,4 @@
-import { rowOf } from './turns.js';
-import { usualSettings } from './turns.js';
+import { rowOf, usualSettings } from './turns.js';
 import type { Cost } from '../tasks/overhead.js';
 import type { Row, Sample, Scenario } from './scenario.js';
 

@@ -1,6 +1,6 @@
 // What happens inside a candidate's process: the candidate, and the tasks that drive it.
 import { catalogue, type CandidateName } from '../candidates/catalogue.js';
-import type { Candidate, CandidateSettings } from '../candidates/candidate.js';
+import type { Candidate, CandidateSettings, Held, Kept } from '../candidates/candidate.js';
 import { settlesWithin } from '../measure/pause.js';
 import { WireCounter } from '../measure/wire-counter.js';
 import {
@@ -23,7 +23,6 @@ import {
 import { readMemory, type MemoryResult } from './memory.js';
 import { measureOverhead, type OverheadResult, type OverheadTask } from './overhead.js';
 import { runPairs, type PairsResult, type PairsTask } from './pairs.js';
-import type { Held, Kept } from '../candidates/candidate.js';
 
 export interface RestTask {
   /** How long to wait at most, in ms. */
