@@ -119,6 +119,5 @@ async function runWindows(
 
 // In kB.
 async function usedMemory({ process }: Team): Promise<number> {
-  const { used } = await process.run('memory', null, MEMORY_LIMIT);
-  return used / 1_000;
+  return (await process.run('memory', null, MEMORY_LIMIT)) / 1_000;
 }

@@ -38,7 +38,7 @@ export interface WatchResult {
 const IN_FLIGHT = 64;
 
 export async function fillUp(session: Session, { prefix, count }: FillTask): Promise<FillResult> {
-  const before = await readMemory();
+  const before = readMemory();
   const startedAt = performance.now();
   let next = 0;
   const fill = async (): Promise<void> => {
@@ -50,8 +50,8 @@ export async function fillUp(session: Session, { prefix, count }: FillTask): Pro
   };
   await Promise.all(Array.from({ length: IN_FLIGHT }, fill));
   const duration = performance.now() - startedAt;
-  const after = await readMemory();
-  return { heapPerLock: (after.used - before.used) / count, duration };
+  const after = readMemory();
+  return { heapPerLock: (after - before) / count, duration };
 }
 
 export async function watchKept(

@@ -20,7 +20,7 @@ import {
   type WatchResult,
   type WatchTask,
 } from './kept-locks.js';
-import { readMemory, type MemoryResult } from './memory.js';
+import { readMemory } from './memory.js';
 import { measureOverhead, type OverheadResult, type OverheadTask } from './overhead.js';
 import { runPairs, type PairsResult, type PairsTask } from './pairs.js';
 
@@ -37,7 +37,7 @@ export interface Tasks {
   readonly give: { readonly input: GiveTask; readonly output: GiveResult };
   readonly fill: { readonly input: FillTask; readonly output: FillResult };
   readonly watch: { readonly input: WatchTask; readonly output: WatchResult };
-  readonly memory: { readonly input: null; readonly output: MemoryResult };
+  readonly memory: { readonly input: null; readonly output: number };
   readonly overhead: { readonly input: OverheadTask; readonly output: OverheadResult };
   /** Waits for callers of earlier tasks that keep trying; says whether all have returned. */
   readonly rest: { readonly input: RestTask; readonly output: boolean };
@@ -59,7 +59,7 @@ const handlers: Handlers = {
   give,
   fill: fillUp,
   watch: watchKept,
-  memory: () => readMemory(),
+  memory: () => Promise.resolve(readMemory()),
   overhead: (_session, input) => measureOverhead(input),
   rest: (session, { patience }) => settlesWithin(session.stragglers(), patience),
 };
