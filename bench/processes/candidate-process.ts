@@ -16,11 +16,14 @@ export interface CandidateProcess {
 /** Starts a candidate and resolves when it is connected. */
 export type Launch = (setup: SessionSetup) => Promise<CandidateProcess>;
 
-/** What the runner sends to a child process. */
+/** What the runner wants of a child process. */
 export type Order =
-  | { readonly id: number; readonly kind: 'open'; readonly setup: SessionSetup }
-  | { readonly id: number; readonly kind: 'run'; readonly name: TaskName; readonly input: unknown }
-  | { readonly id: number; readonly kind: 'close' };
+  | { readonly kind: 'open'; readonly setup: SessionSetup }
+  | { readonly kind: 'run'; readonly name: TaskName; readonly input: unknown }
+  | { readonly kind: 'close' };
+
+/** What it sends to the child process. */
+export type NumberedOrder = Order & { readonly id: number };
 
 /** What the child process answers. */
 export type Answer =

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 
 import type { Answer, CandidateProcess, Launch, Order } from './candidate-process.js';
-import type { TaskName, Tasks } from '../tasks/session.js';
+import type { SessionSetup, TaskName, Tasks } from '../tasks/session.js';
 import { settlesWithin } from '../measure/pause.js';
 
 /** @param profileFolder Where each process writes a CPU profile; null for none. */
@@ -25,8 +25,6 @@ interface Pending {
   readonly resolve: (output: unknown) => void;
   readonly reject: (error: Error) => void;
 }
-
-type OrderBody = Order extends infer Each ? (Each extends Order ? Omit<Each, 'id'> : never) : never;
 
 const START_LIMIT = 20_000;
 const STOP_LIMIT = 3_000;
@@ -63,7 +61,7 @@ class CandidateChild implements CandidateProcess {
     this.#child.once('error', (error) => this.#onEnd(String(error)));
   }
 
-  async open(setup: Extract<Order, { kind: 'open' }>['setup']): Promise<void> {
+  async open(setup: SessionSetup): Promise<void> {
     await this.#order({ kind: 'open', setup }, START_LIMIT);
   }
 
@@ -84,17 +82,17 @@ class CandidateChild implements CandidateProcess {
     await ended;
   }
 
-  async #order(body: OrderBody, limit: number): Promise<unknown> {
+  async #order(order: Order, limit: number): Promise<unknown> {
     if (this.#end !== null) throw new Error(this.#end);
     const id = (this.#lastId += 1);
     const answered = new Promise<unknown>((resolve, reject) => {
       this.#pending.set(id, { resolve, reject });
-      this.#child.send({ ...body, id });
+      this.#child.send({ ...order, id });
     });
     if (!(await settlesWithin(answered, limit))) {
       this.#pending.delete(id);
       this.#child.kill('SIGKILL');
-      const what = body.kind === 'run' ? body.name : body.kind;
+      const what = order.kind === 'run' ? order.name : order.kind;
       throw new Error(`No answer to '${what}' within ${limit / 1_000} s`);
     }
     return answered;

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 
 import { Session } from '../tasks/session.js';
 import type { TaskName, Tasks } from '../tasks/session.js';
-import type { Answer, Order } from './candidate-process.js';
+import type { Answer, NumberedOrder, Order } from './candidate-process.js';
 
 let session: Session | null = null;
 let candidate = '';
@@ -32,7 +32,7 @@ async function follow(order: Order): Promise<unknown> {
   return null;
 }
 
-async function answer(order: Order): Promise<Answer> {
+async function answer(order: NumberedOrder): Promise<Answer> {
   try {
     return { id: order.id, output: await follow(order) };
   } catch (error) {
@@ -63,7 +63,7 @@ function startProfiler(): { stop(): void } {
 
 const CLOSE_TIMEOUT = 1_000;
 
-process.on('message', (order: Order) => {
+process.on('message', (order: NumberedOrder) => {
   void answer(order).then((reply) => process.send?.(reply));
 });
 // The runner has died.
