@@ -50,7 +50,7 @@ export async function runPairs(
 /** Runs pairs until the compiler has seen enough and everything is connected. */
 export function warmUpPairs(
   context: BenchContext,
-  { name, process }: { readonly name: string; readonly process: CandidateProcess },
+  { name, process }: Team,
   load: PairsLoad,
 ): Promise<PairsResult> {
   return runPairs(context, process, {

@@ -22,6 +22,7 @@ export const hotKey: Scenario = {
       context.log('S3');
       const task = {
         callers: CALLERS,
+        seconds: context.pace.seconds,
         section: 1,
         grace: context.isQuick ? 1_000 : 2_500,
         stateUrl: null,
@@ -31,13 +32,8 @@ export const hotKey: Scenario = {
         urls,
         // Long enough that nobody gives up within a round.
         settings: { ...usualSettings, patience: 10_000 },
-        warmUp: ({ name, processes }) =>
-          Promise.all(
-            processes.map((process, index) =>
-              warmUpPairs(context, { name: `${name}:${index}`, process }, { callers: CALLERS }),
-            ),
-          ),
-        measure: (team) => hotKeySample(team, { ...task, seconds: context.pace.seconds }),
+        warmUp: (team) => warmUpPairs(context, team, { callers: CALLERS }),
+        measure: (team) => hotKeySample(team, task),
       });
       return [{ title: '', rows }];
     }),

@@ -24,6 +24,7 @@ export const hotKeyProcesses: Scenario = {
       context.log('S4');
       const task = {
         callers: CALLERS,
+        seconds: context.pace.seconds,
         section: 1,
         grace: context.isQuick ? 1_000 : 2_500,
         stateUrl,
@@ -35,8 +36,8 @@ export const hotKeyProcesses: Scenario = {
         settings: { ...usualSettings, patience: 10_000 },
         processCount,
         // By the same load: pairs without contention run no code for waiting or handing over.
-        warmUp: (team) => hotKeySample(team, { ...task, seconds: context.pace.seconds }),
-        measure: (team) => hotKeySample(team, { ...task, seconds: context.pace.seconds }),
+        warmUp: (team) => hotKeySample(team, task),
+        measure: (team) => hotKeySample(team, task),
       });
       return [{ title: context.isQuick ? `quick: ${processCount} processes` : '', rows }];
     }),
