@@ -6,7 +6,6 @@ declare module 'redlock' {
     readonly retryCount: number;
     readonly retryDelay: number;
     readonly retryJitter: number;
-    readonly automaticExtensionThreshold: number;
   }
 
   export interface Lock {

@@ -1,5 +1,5 @@
 // What is kept of a run, and where.
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { arch, cpus, platform, release, totalmem } from 'node:os';
 import { join } from 'node:path';
 
@@ -61,7 +61,6 @@ export function readResults(folder: string): Results {
 }
 
 export function writeResults(folder: string, results: Results): void {
-  mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, FILE), `${JSON.stringify(results, rounded, 2)}\n`);
 }
 
