@@ -92,12 +92,19 @@ describe("the caller's abort signal", () => {
     expect(environment.pendingTimers).toBe(0);
   });
 
-  it('that comes just after the quorum gives the lock back', async () => {
-    const { redlock, environment, node, owners, rejection, until } = setScene({ nodes: 1 });
+  // What is granted without a queue and at once is told in the same step.
+  it.each([
+    ['first', 'the own process'],
+    ['second', 'another process'],
+  ])('that comes just after the quorum of a %s attempt gives the lock back', async (_, holder) => {
+    const { redlock, environment, node, otherProcess, owners, rejection, until } = setScene({
+      nodes: 1,
+    });
     const controller = new AbortController();
-    // One that queues: what is granted at the first attempt is told in the same step.
-    const before = await until(redlock.acquire('r', ttl));
+    const process = holder === 'the own process' ? redlock : otherProcess();
+    const before = await until(process.acquire('r', ttl));
     const waiting = rejection(redlock.acquire('r', ttl, { signal: controller.signal }));
+    await environment.advance(1);
     node(0).onServed = (operation) => {
       if (operation !== 'acquire') return;
       // Two steps later: the answer was counted, and nobody was told yet.
@@ -108,7 +115,8 @@ describe("the caller's abort signal", () => {
     const error = await waiting;
 
     expect(error).toBe(reason);
-    await until(environment.advance(1));
+    // For so long the other process lets others go first.
+    await environment.advance(100);
     expect(await owners()).toEqual([null]);
     expect(node(0).calls.at(-1)?.request).toMatchObject({ wakes: true });
     expect(environment.pendingTimers).toBe(0);

@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 
 import { LockTakenError, NoQuorumError } from '../../lib/core/errors.js';
 import { expectInstance, reasonOf, setScene } from './scene.js';
+import type { TestNode } from '../support/test-node.js';
 
 const ttl = 10_000;
 
@@ -71,17 +72,27 @@ describe('too few nodes', () => {
     expect(errors[10]).toHaveProperty('votes', expectInstance(errors[0], NoQuorumError).votes);
   });
 
-  it('are not called a taken lock by an attempt that finds others before it', async () => {
-    const { environment, redlock, nodes, rejection, until } = setScene();
-    for (const node of nodes) node.refuse();
-    const before = reasonOf(redlock.acquire('r', ttl, { wait: 300 }));
-    await environment.advance(100);
+  it.each<[string, (node: TestNode) => void]>([
+    ['down', (node) => node.refuse()],
+    ['misconfigured', (node) => node.fail('misconfigured')],
+  ])(
+    'that are %s are not called a taken lock by a call that finds others before it',
+    async (_, breakNode) => {
+      const { environment, redlock, nodes, rejection, until } = setScene();
+      for (const node of nodes) {
+        breakNode(node);
+        node.delay({ answer: 10 });
+      }
+      const before = [1, 2].map(() => reasonOf(redlock.acquire('r', ttl, { wait: 300 })));
+      // By then one has been answered, and the other is before this one.
+      await environment.advance(15);
 
-    const error = await rejection(redlock.tryAcquire(['a', 'r'], ttl));
+      const error = await rejection(redlock.tryAcquire(['a', 'r'], ttl));
 
-    expect(error).toBeInstanceOf(NoQuorumError);
-    await until(before);
-  });
+      expect(error).toBeInstanceOf(NoQuorumError);
+      await until(Promise.all(before));
+    },
+  );
 
   it('are forgotten as soon as enough of them vote again', async () => {
     const { environment, redlock, nodes, rejection, until } = setScene();

@@ -196,6 +196,20 @@ describe('a stale proposal', () => {
     expect(node(0).count('acquire')).toBe(2);
   });
 
+  it('is followed at once after a pause too', async () => {
+    const { environment, redlock, nodes, observer, until } = setScene();
+    for (const each of nodes) each.occupy('r', 50);
+    const call = redlock.acquire('r', ttl, { retryDelay: { min: 100, max: 100 } });
+    await environment.advance(60);
+    const known = Math.floor(environment.wallClock() * micro) + 500_000;
+    for (const each of nodes) each.recordToken(redlock.options.world, 'r', known);
+
+    const lock = await until(call);
+
+    expect(lock.fencingToken).toBe(known + 1);
+    expect(observer.acquired.mock.calls[0]?.[1]).toBeLessThan(120);
+  });
+
   it('is followed by three more at most, then by the usual pause', async () => {
     const { environment, redlock, nodes, node, rejection } = setScene();
     let known = Math.floor(environment.wallClock() * micro) + 100_000;
