@@ -10,26 +10,18 @@ import { eventually } from '../support/eventually.js';
 import { client, server } from '../support/redis-of-spec.js';
 import { startRedisServer } from '../support/redis-servers.js';
 import { startPretender } from '../support/servers-of-test.js';
-import { CHANNEL, cutOff, Ear, ended, STALL, subscriberTo, watch } from './subscriber-scene.js';
+import { CHANNEL, cutOff, Ear, ended, STALL, watch } from './subscriber-scene.js';
+
+/** Where a server was that has stopped. */
+async function absentUrl(): Promise<string> {
+  const absent = await startRedisServer();
+  await absent.stop();
+  return absent.url;
+}
 
 describe('a subscriber', () => {
-  it('waits for a server that is not there, without a sound', async () => {
-    const absent = await startRedisServer();
-    await absent.stop();
-    const lonely = subscriberTo(absent.url);
-    const ear = new Ear();
-
-    lonely.subscribe(CHANNEL, ear);
-    await new Promise((resolve) => setTimeout(resolve, 200));
-    lonely.close();
-
-    expect(ear.live).toEqual([]);
-  });
-
   it('is connected no sooner for somebody who comes to listen', async () => {
-    const absent = await startRedisServer();
-    await absent.stop();
-    const { connections, environment, watched } = watch(absent.url);
+    const { connections, environment, watched } = watch(await absentUrl());
     const subscribe = (): (() => void) => watched.subscribe(CHANNEL, new Ear());
     const stop = subscribe();
     await ended(connections);
@@ -44,9 +36,7 @@ describe('a subscriber', () => {
   });
 
   it('is connected no sooner, either, where nobody listened when it failed', async () => {
-    const absent = await startRedisServer();
-    await absent.stop();
-    const { connections, watched } = watch(absent.url);
+    const { connections, watched } = watch(await absentUrl());
 
     watched.subscribe(CHANNEL, new Ear())();
     await ended(connections);
