@@ -167,16 +167,29 @@ describe('a split vote', () => {
     await until(held.release());
   });
 
-  it('is not for ever: with no time to wait, 4 attempts tell that the lock is taken', async () => {
-    const { redlock, node, rejection } = setScene();
-    node(1).occupy('r', 60_000);
-    node(2).occupy('r', 60_000);
+  it.each([
+    { min: 20, max: 120, pauseMax: 120 },
+    // Of 500 ms, the node timeout, are only the pauses of those who may draw nothing less.
+    { min: 20, max: 1_000_000, pauseMax: 500 },
+    { min: 2_000, max: 3_000, pauseMax: 501 },
+  ])(
+    'is not for ever: with no time to wait, 4 attempts tell that the lock is taken (%j)',
+    async ({ pauseMax, ...retryDelay }) => {
+      const { environment, redlock, node, rejection } = setScene();
+      node(1).occupy('r', 60_000);
+      node(2).occupy('r', 60_000);
+      const listeners: number[] = [];
+      node(1).onServed = () => listeners.push(node(1).listenersOf('r'));
+      const startedAt = environment.now();
 
-    const error = await rejection(redlock.acquire('r', ttl, { wait: 0 }));
+      const error = await rejection(redlock.acquire('r', ttl, { wait: 0, retryDelay }));
 
-    expect(error).toBeInstanceOf(LockTakenError);
-    expect(node(0).count('acquire')).toBe(4);
-  });
+      expect(error).toBeInstanceOf(LockTakenError);
+      expect(node(0).count('acquire')).toBe(4);
+      expect(environment.now() - startedAt).toBeLessThan(3 * pauseMax);
+      expect(Math.max(...listeners)).toBe(0);
+    },
+  );
 
   it('that the first node decided in vain is decided by the next one', async () => {
     const { redlock, nodes, node, rejection } = setScene();

@@ -196,6 +196,17 @@ describe('a stale proposal', () => {
     expect(node(0).count('acquire')).toBe(2);
   });
 
+  it('is followed by one above what other calls have proposed meanwhile', async () => {
+    const { environment, redlock, nodes, until } = setScene();
+    const known = Math.floor(environment.wallClock() * micro);
+    for (const each of nodes) each.recordToken(redlock.options.world, 'r', known);
+
+    const calls = ['r', 'other', 'another'].map((name) => redlock.acquire(name, ttl));
+    const tokens = (await until(Promise.all(calls))).map(({ fencingToken }) => fencingToken);
+
+    expect(tokens.map((token) => token - known)).toEqual([3, 1, 2]);
+  });
+
   it('is followed at once after a pause too', async () => {
     const { environment, redlock, nodes, observer, until } = setScene();
     for (const each of nodes) each.occupy('r', 50);
