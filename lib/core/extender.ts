@@ -14,8 +14,8 @@ export interface Extendable {
   isExtendable(): boolean;
   /** The request that gives its keys a new `ttl`. */
   extensionRequest(ttl: Milliseconds): OwnerRequest;
-  /** Takes a node's answer into account; false where it came too late to count for anything. */
-  onExtensionAnswer(node: number, answer: ExtendAnswer, terms: RoundTerms): boolean;
+  /** Takes a node's answer into account, unless it came too late to count for anything. */
+  onExtensionAnswer(node: number, answer: ExtendAnswer, terms: RoundTerms): void;
   onExtended(): void;
 }
 
@@ -117,7 +117,8 @@ export class Extender {
     this.#outstandingUntil[node] = -Infinity;
     // First: the answer may end the lock, and the error for that names what each node said.
     this.#answers[node] = answer;
-    const counts = this.#lock.onExtensionAnswer(node, answer, round.terms);
-    if (counts) round.answered(node, answer);
+    // Where that has ended, so has the round.
+    this.#lock.onExtensionAnswer(node, answer, round.terms);
+    round.answered(node, answer);
   }
 }

@@ -208,13 +208,12 @@ export class Holding implements Extendable {
   }
 
   /** @internal Called by the extender. */
-  onExtensionAnswer(node: number, answer: ExtendAnswer, terms: RoundTerms): boolean {
+  onExtensionAnswer(node: number, answer: ExtendAnswer, terms: RoundTerms): void {
     if (this.#releasing !== null) this.#undoLate(node, answer);
     // Judged by the old validity first: an answer that came too late must not revive the lock.
-    if (!this.isHeld()) return false;
+    if (!this.isHeld()) return;
     if (answer.vote === 'granted') this.#leases.grant(node, terms);
     if (answer.vote === 'revoked') this.#revoke(node);
-    return true;
   }
 
   /** @internal Called by the extender. */

@@ -3,7 +3,7 @@ import type { Mutant, Patch } from './mutant.js';
 
 const GRANT = 'this.#leases.grant(node, terms);';
 const GRANT_EXTENSION = `if (answer.vote === 'granted') ${GRANT}\n    if (answer.vote === 'revoked')`;
-const REVOKE = 'this.#revoke(node);\n    return true;';
+const REVOKE = 'this.#revoke(node);';
 
 /** How an extension's answer is counted, in place of "granted counts". */
 const countExtension = (count: string): Patch =>
@@ -60,7 +60,7 @@ export const mutantsOfHolding: readonly Mutant[] = [
     name: 'extension revives a lost lock',
     rule: '5.3: first check now < validUntil with the old value',
     patches: [
-      core('holding', `if (!this.isHeld()) return false;\n    ${GRANT_EXTENSION}`, GRANT_EXTENSION),
+      core('holding', `if (!this.isHeld()) return;\n    ${GRANT_EXTENSION}`, GRANT_EXTENSION),
     ],
   },
   {
@@ -72,20 +72,20 @@ export const mutantsOfHolding: readonly Mutant[] = [
         "isHeld(): boolean {\n    if (this.#state !== 'held') return false;",
         "isHeld(): boolean {\n    if (this.#state === 'released') return false;",
       ),
-      core('holding', `if (!this.isHeld()) return false;\n    ${GRANT_EXTENSION}`, GRANT_EXTENSION),
+      core('holding', `if (!this.isHeld()) return;\n    ${GRANT_EXTENSION}`, GRANT_EXTENSION),
     ],
   },
   {
     name: 'no revocation',
     rule: '5.3: missing, re-created or another owner: revoked',
-    patches: [core('holding', REVOKE, 'return true;')],
+    patches: [core('holding', REVOKE, 'return;')],
   },
   {
     name: 're-created key earns a lease at once',
     rule: '5.3: only a later round counts it',
     patches: [
       countExtension(`if (answer.vote === 'granted' || answer.vote === 'revoked') ${GRANT}`),
-      core('holding', REVOKE, 'return true;'),
+      core('holding', REVOKE, 'return;'),
     ],
   },
   {
