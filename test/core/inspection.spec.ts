@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 
 import { setScene } from './scene.js';
+import type { TestNode } from '../support/test-node.js';
 
 const ttl = 10_000;
 
@@ -14,11 +15,13 @@ describe('inspect', () => {
     );
   });
 
-  it('tells that a resource is free', async () => {
+  it('tells that a resource is free, as soon as all nodes have said so', async () => {
     const { redlock, environment, until } = setScene();
+    const startedAt = environment.now();
 
     const state = await until(redlock.inspect('r'));
 
+    expect(environment.now()).toBe(startedAt);
     expect(state).toEqual({
       resource: 'r',
       state: 'free',
@@ -35,14 +38,25 @@ describe('inspect', () => {
     expect(environment.pendingTimers).toBe(0);
   });
 
+  it.each<[string, (node: TestNode) => void]>([
+    ['does not answer', (node) => node.refuse()],
+    ['has the key of somebody who is gone', (node) => node.occupy('r', ttl)],
+  ])('tells that a resource is free where one node of three %s', async (_, change) => {
+    const { redlock, node, until } = setScene();
+    change(node(0));
+
+    expect(await until(redlock.inspect('r'))).toMatchObject({ state: 'free', ownerId: null });
+  });
+
   it('tells who holds it and for how long a quorum of nodes will keep it', async () => {
     const { redlock, nodes, until } = setScene();
-    nodes.forEach((node, index) => node.occupy('r', 1_000 * (index + 1)));
+    const ttls = [2_000, 1_000, 3_000];
+    nodes.forEach((node, index) => node.occupy('r', ttls[index] ?? 0));
 
     const state = await until(redlock.inspect('r'));
 
     expect(state).toMatchObject({ state: 'held', ownerId: 'another client', remaining: 2_000 });
-    expect(state.nodes.map(({ remaining }) => remaining)).toEqual([1_000, 2_000, 3_000]);
+    expect(state.nodes.map(({ remaining }) => remaining)).toEqual(ttls);
   });
 
   it('sees the locks of other processes', async () => {
@@ -95,11 +109,14 @@ describe('inspect', () => {
   });
 
   it('says of a node whose clock is so far off that no token suits it and most others', async () => {
-    const { redlock, until } = setScene({ clockOffsets: [0, 1_900, -2_100] });
+    const clockOffsets = [2_100, 1_900, 0, -1_900, -2_100];
+    const { redlock, until } = setScene({ nodes: 5, clockOffsets });
 
     const state = await until(redlock.inspect('r'));
 
     expect(state.nodes.map(({ message }) => message)).toEqual([
+      'its clock is 2100 ms ahead of most others: no fencing token suits all of them',
+      '',
       '',
       '',
       'its clock is 2100 ms behind most others: no fencing token suits all of them',
