@@ -127,7 +127,7 @@ describe('a server that refused a release', () => {
 
   it('does not have the node keep who was answered, only what is to be sent again', async () => {
     const { client, url } = await startServer();
-    const { node } = await startNode(url);
+    const { node } = await startNode(url, {}, WITHOUT_TIMERS);
     const request = { ...requestFor({ ttl: 60_000 }), wakes: false };
     await acquire(node, request);
     await client.config('SET', 'min-replicas-to-write', '1');
