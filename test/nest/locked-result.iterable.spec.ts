@@ -1,7 +1,9 @@
 // Iterables written by hand, which keep to less than a generator does.
 import { describe, expect, it } from '@jest/globals';
 
+import { blockFor } from '../support/block-for.js';
 import { eventually } from '../support/eventually.js';
+import { rejection } from './support/events.js';
 import { start } from './support/feeds.js';
 
 const failure = new Error('could not close the cursor');
@@ -24,6 +26,20 @@ describe('an iterable that a @Locked method returned', () => {
 
     loseLock();
 
+    await eventually(() => releases() > 0);
+  });
+
+  it('is released also where a step fails after the lock has ended, before anybody was told', async () => {
+    const { feeds, releases } = await start({ ttl: 100 });
+    const next = async (): Promise<never> => {
+      blockFor(110);
+      throw failure;
+    };
+    const feed = await feeds.attach({ [Symbol.asyncIterator]: () => ({ next }) });
+
+    const error = await rejection(feed[Symbol.asyncIterator]().next());
+
+    expect(error).toBe(failure);
     await eventually(() => releases() > 0);
   });
 
