@@ -1,6 +1,7 @@
 // Replies to the calls of one tick: whose they are, and what they say.
 import { describe, expect, it } from '@jest/globals';
 
+import { eventually } from '../support/eventually.js';
 import { requestFor, worldOf } from '../support/node-harness.js';
 import { connect } from '../support/redis-of-spec.js';
 import { systemEnvironment } from '../../lib/core/environment.js';
@@ -14,7 +15,7 @@ const world = worldOf();
 describe('a reply', () => {
   const TENTHS_OF_MS = 17_954_552_040_752;
 
-  /** What the operations of one call are told, where the reply is made of the stamp of a count. */
+  /** All that the operations of one call are told, where the reply is made of the stamp of a count. */
   async function toldOf(
     names: readonly ('acquire' | 'extend' | 'release')[],
     replyWith: (stamp: (count: number) => number) => unknown,
@@ -37,19 +38,19 @@ describe('a reply', () => {
         end = message;
       },
     });
-    const told = names.map((name, index) => {
+    const told: unknown[] = [];
+    for (const [index, name] of names.entries()) {
       const request = { ...requestFor({ world, resources: [`r${index}`] }), wakes: false };
-      return new Promise((resolve) => {
-        batch.add(connection, {
-          name,
-          request,
-          isListening: false,
-          isSettled: () => false,
-          onReply: (failure, said) => resolve(failure?.message ?? said),
-        });
+      batch.add(connection, {
+        name,
+        request,
+        isListening: false,
+        isSettled: () => false,
+        onReply: (failure, said) => void told.push(failure?.message ?? said),
       });
-    });
-    return { told: await Promise.all(told), end: end as string | null };
+    }
+    await eventually(() => told.length >= names.length);
+    return { told, end: end as string | null };
   }
 
   const THREE = ['acquire', 'extend', 'release'] as const;
