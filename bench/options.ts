@@ -12,6 +12,7 @@ export const usage = `npm run bench [-- options]
   --rounds 5         default: each scenario's own
   --quick            everything short, in 3 minutes: shows that it runs; its figures are worth little
   --fresh-keys       a resource is used once (S1, S2, S5, S6, Q); default: one per caller, again and again
+  --auto-pipelining  the other libraries' ioredis clients have enableAutoPipelining (not in S5)
   --awake            keeps idle cores awake: one may take longer to wake than a lock; takes chrt (util-linux)
   --profile FOLDER   a CPU profile (.cpuprofile) of each candidate's process, and a table of them (profiles.md)
   --out FOLDER       default: bench/results, and dist/bench-results with --quick or --candidate`;
@@ -23,6 +24,7 @@ export interface BenchOptions {
   readonly rounds: number | null;
   readonly isQuick: boolean;
   readonly isFresh: boolean;
+  readonly isPipelined: boolean;
   readonly isAwake: boolean;
   readonly profile: string | null;
   readonly out: string;
@@ -40,6 +42,7 @@ export function parseOptions(args: readonly string[]): BenchOptions {
       rounds: { type: 'string' },
       quick: { type: 'boolean', default: false },
       'fresh-keys': { type: 'boolean', default: false },
+      'auto-pipelining': { type: 'boolean', default: false },
       awake: { type: 'boolean', default: false },
       profile: { type: 'string' },
       out: { type: 'string' },
@@ -55,6 +58,7 @@ export function parseOptions(args: readonly string[]): BenchOptions {
     rounds: positive('rounds', values.rounds),
     isQuick: values.quick,
     isFresh: values['fresh-keys'],
+    isPipelined: values['auto-pipelining'],
     isAwake: values.awake,
     profile: values.profile ?? null,
     out: values.out ?? (isPartial ? 'dist/bench-results' : 'bench/results'),

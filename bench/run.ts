@@ -40,13 +40,14 @@ async function measure(
   command: string,
   machine: Machine,
 ): Promise<ScenarioRecord> {
-  const { isFresh, isQuick, only, profile } = options;
+  const { isFresh, isPipelined, isQuick, only, profile } = options;
   const pace = paceOf(scenario, options);
   const startedAt = performance.now();
   const groups = await scenario.run({
     pace,
     isQuick,
     isFresh,
+    isPipelined,
     only,
     launch: childLauncher(profile),
     log: (line) => console.log(line),

@@ -25,11 +25,13 @@ export interface Candidate {
   close(): Promise<void>;
 }
 
-/** The settings of all candidates, in whole ms. */
+/** The settings of all candidates; times in whole ms. */
 export interface CandidateSettings {
   readonly ttl: number;
   /** How long `acquire` keeps trying while the resource is taken. */
   readonly patience: number;
+  /** Whether a library's ioredis clients have `enableAutoPipelining`. @default false */
+  readonly isPipelined?: boolean;
 }
 
 /** Connects to the nodes and resolves when all of them may be used. */

@@ -6,8 +6,9 @@ import { keepWhileRunning } from './kept.js';
 
 /** With its own delay between attempts, or with `retryDelay` ms and half of it as jitter. */
 export function connectNodeRedlock(retryDelay?: number): Connect {
-  return async (urls, { ttl, patience }) => {
-    const clients = await connectClients(urls);
+  return async (urls, given) => {
+    const { ttl, patience } = given;
+    const clients = await connectClients(urls, given);
     const redlock = new Redlock(clients);
     // For acquisitions only: a release that fails must not be repeated for ever.
     const settings: Partial<Settings> = {

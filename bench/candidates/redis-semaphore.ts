@@ -3,9 +3,9 @@ import { RedlockMutex } from 'redis-semaphore';
 import type { Connect } from './candidate.js';
 import { connectClients, disconnectAll } from './clients.js';
 
-export const connectRedisSemaphore: Connect = async (urls, { ttl, patience }) => {
-  const clients = await connectClients(urls);
-  const limits = { lockTimeout: ttl, acquireTimeout: patience };
+export const connectRedisSemaphore: Connect = async (urls, settings) => {
+  const clients = await connectClients(urls, settings);
+  const limits = { lockTimeout: settings.ttl, acquireTimeout: settings.patience };
   return {
     acquire: async (resource) => {
       // The other libraries' locks are not extended either.

@@ -6,8 +6,9 @@ import { keepWhileRunning } from './kept.js';
 
 /** With its own delay between attempts, or with `retryDelay` ms. */
 export function connectRedlockUniversal(retryDelay = 200): Connect {
-  return async (urls, { ttl, patience }) => {
-    const clients = await connectClients(urls);
+  return async (urls, settings) => {
+    const { ttl, patience } = settings;
+    const clients = await connectClients(urls, settings);
     const adapters = clients.map((client) => new IoredisAdapter(client));
     const retryAttempts = Math.ceil(patience / retryDelay);
     // This library has one lock object per key.

@@ -20,6 +20,8 @@ export interface BenchContext {
   readonly isQuick: boolean;
   /** Whether each resource is used only once. */
   readonly isFresh: boolean;
+  /** Whether the other libraries' clients send the commands of a turn together. */
+  readonly isPipelined: boolean;
   /** Null for all that the scenario names. */
   readonly only: readonly CandidateName[] | null;
   readonly launch: Launch;

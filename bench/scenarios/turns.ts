@@ -142,11 +142,11 @@ async function attempt(
 
 /** Starts all of a candidate's processes, or none. */
 export async function startTeam(
-  { launch }: BenchContext,
+  { isPipelined, launch }: BenchContext,
   { processCount = 1, settings, urls }: Pick<TurnPlan, 'processCount' | 'settings' | 'urls'>,
   name: CandidateName,
 ): Promise<Team> {
-  const setup = { candidate: name, urls, settings };
+  const setup = { candidate: name, urls, settings: { ...settings, isPipelined } };
   const starts = Array.from({ length: processCount }, () => launch(setup));
   const outcomes = await Promise.allSettled(starts);
   const processes = outcomes.flatMap((outcome) =>

@@ -23,6 +23,7 @@ describe('the bench', () => {
     pace: { seconds: 0.05, rounds: 1 },
     isQuick: true,
     isFresh: false,
+    isPipelined: false,
     only: null,
     launch: launchInProcess,
     log: () => undefined,

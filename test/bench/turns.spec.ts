@@ -1,7 +1,18 @@
 import { describe, expect, it } from '@jest/globals';
 
-import { takeTurns, usualSettings } from '../../bench/scenarios/turns.js';
-import type { CandidateProcess } from '../../bench/processes/candidate-process.js';
+import { connectClients, disconnectAll } from '../../bench/candidates/clients.js';
+import { startTeam, takeTurns, usualSettings } from '../../bench/scenarios/turns.js';
+import type { BenchContext } from '../../bench/scenarios/scenario.js';
+import type { CandidateProcess, Launch } from '../../bench/processes/candidate-process.js';
+import type { SessionSetup } from '../../bench/tasks/session.js';
+import { afterTest } from '../support/after-test.js';
+import { server } from '../support/redis-of-spec.js';
+
+function contextOf(launch: Launch, isPipelined = false): BenchContext {
+  const pace = { seconds: 1, rounds: 2 };
+  const log = (): void => undefined;
+  return { pace, isQuick: true, isFresh: false, isPipelined, only: null, launch, log };
+}
 
 describe('candidates that take turns', () => {
   it('come to rest after the warm-up too, before the next one begins', async () => {
@@ -10,14 +21,7 @@ describe('candidates that take turns', () => {
       steps.push(task);
       return Promise.resolve(true);
     }) as CandidateProcess['run'];
-    const context = {
-      pace: { seconds: 1, rounds: 2 },
-      isQuick: true,
-      isFresh: false,
-      only: null,
-      launch: () => Promise.resolve({ run, stop: () => Promise.resolve() }),
-      log: () => undefined,
-    };
+    const context = contextOf(() => Promise.resolve({ run, stop: () => Promise.resolve() }));
 
     await takeTurns(context, {
       names: ['ioredis', 'socket'],
@@ -35,5 +39,24 @@ describe('candidates that take turns', () => {
       ...['measure ioredis', 'rest', 'measure socket', 'rest'],
       ...['measure socket', 'rest', 'measure ioredis', 'rest'],
     ]);
+  });
+
+  it.each([true, false])('may have clients that pipeline (%j)', async (isPipelined) => {
+    const setups: SessionSetup[] = [];
+    const launch: Launch = (setup) => {
+      setups.push(setup);
+      return Promise.resolve({
+        run: () => Promise.reject(new Error()),
+        stop: () => Promise.resolve(),
+      });
+    };
+    const plan = { urls: [server.url], settings: usualSettings };
+
+    await startTeam(contextOf(launch, isPipelined), plan, 'node-redlock');
+    const [{ urls, settings } = { urls: [], settings: usualSettings }] = setups;
+    const clients = await connectClients(urls, settings);
+    afterTest(() => disconnectAll(clients));
+
+    expect(clients.map(({ options }) => options.enableAutoPipelining)).toEqual([isPipelined]);
   });
 });
