@@ -27,36 +27,30 @@ const statuses: Missing<RedlockHttpStatus> = {
   lost: undefined,
 };
 
-const usingOptions: Missing<UsingOptions & { reentrant: boolean }> = {
+const common = {
   wait: undefined,
   retryDelay: undefined,
-  signal: undefined,
   watchdog: undefined,
   maxHold: undefined,
   reentrant: undefined,
   ttl: undefined,
+};
+
+const usingOptions: Missing<UsingOptions & { reentrant: boolean }> = {
+  ...common,
+  signal: undefined,
   holdAtLeast: undefined,
 };
 
 const lockedOptions: Missing<LockedOptions> = {
-  wait: undefined,
-  retryDelay: undefined,
-  watchdog: undefined,
-  maxHold: undefined,
-  reentrant: undefined,
-  ttl: undefined,
+  ...common,
   holdAtLeast: undefined,
   onTaken: undefined,
   redlock: undefined,
 };
 
 const moduleOptions: Missing<RedlockModuleOptions> = {
-  wait: undefined,
-  retryDelay: undefined,
-  watchdog: undefined,
-  maxHold: undefined,
-  reentrant: undefined,
-  ttl: undefined,
+  ...common,
   ttlMax: undefined,
   driftFactor: undefined,
   nodeTimeout: undefined,
