@@ -58,6 +58,8 @@ export class Line extends LinkedList<Place> {
   #hearsItself = false;
   /** The last attempt of this process, if too few nodes could vote; null if enough did. */
   outage: FailedAttempt | null = null;
+  /** How many of its calls may be passed: a queue of thousands without any is not searched. */
+  passable = 0;
 
   constructor(resource: string) {
     super();
@@ -106,7 +108,13 @@ export class Line extends LinkedList<Place> {
   add(waiter: Waiter, before: Place | null): Place {
     const place = new Place(this, waiter);
     this.insert(place, before);
+    this.passable += Number(waiter.mayBePassed);
     return place;
+  }
+
+  override remove(place: Place): void {
+    super.remove(place);
+    this.passable -= Number(place.waiter.mayBePassed);
   }
 
   /**
@@ -137,6 +145,15 @@ export class Line extends LinkedList<Place> {
     this.#ahead = null;
     this.turnAt = 0;
   }
+}
+
+/** Each once, however many of the lines it heads: a call may want hundreds of resources. */
+export function headsOf(lines: readonly Line[]): Waiter[] {
+  const heads: Waiter[] = [];
+  for (const { head } of lines) {
+    if (head !== null && !heads.includes(head)) heads.push(head);
+  }
+  return heads;
 }
 
 /**

@@ -5,7 +5,7 @@
 // of this process, but only so many times in a row; then other processes are told, and if any
 // listens it goes first.
 import { FirstAttempts } from './first-attempts.js';
-import { letPass, Line, placesBehind } from './line.js';
+import { headsOf, letPass, Line, placesBehind } from './line.js';
 import { RestingCalls } from './resting-calls.js';
 import { TransientMap } from './transient-map.js';
 import { WakeUps } from './wake-ups.js';
@@ -131,8 +131,10 @@ export class WaitingRoom {
   /** The waiter has its lock from now on, and stays at the head of its queues until that ends. */
   hold(waiter: Waiter): void {
     const now = this.#ensemble.environment.now();
+    const wasPassable = Number(waiter.mayBePassed);
     waiter.isHolding = true;
     for (const { line } of waiter.places) {
+      line.passable -= wasPassable;
       line.outage = null;
       if (line.handOvers === 0) line.acquiredAt = now;
       this.#tidy(line);
@@ -180,7 +182,7 @@ export class WaitingRoom {
   #placesBehind(held: readonly string[], wanted: readonly Line[]): ReadonlyMap<Line, Place> {
     const waiting = held.map((resource) => this.#lines.get(resource)?.firstWaiting ?? null);
     const isPassed = (waiter: Waiter): boolean => waiter.mayBePassed && !this.isTurn(waiter);
-    const passed = wanted.map((line) => line.find(isPassed));
+    const passed = wanted.map((line) => (line.passable > 0 ? line.find(isPassed) : null));
     return placesBehind([...waiting, ...passed]);
   }
 
@@ -288,13 +290,4 @@ export class WaitingRoom {
     this.#lines.set(resource, line);
     return line;
   }
-}
-
-// Each once, however many of the lines it heads: a call may want hundreds of resources.
-function headsOf(lines: readonly Line[]): Waiter[] {
-  const heads: Waiter[] = [];
-  for (const { head } of lines) {
-    if (head !== null && !heads.includes(head)) heads.push(head);
-  }
-  return heads;
 }

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 
 import { growth, heapGrowth, LINEAR } from '../support/growth.js';
 import { watch } from './scene.js';
-import { setUp } from './waiting-scene.js';
+import { namesOf, setUp } from './waiting-scene.js';
 
 describe('a queue', () => {
   it('serves in the order of arrival', () => {
@@ -211,6 +211,22 @@ describe('a call whose caller holds a lock', () => {
       hold('a');
       for (let entered = 0; entered < count; entered += 1) enter('a', 'b');
       return () => expect(isReady(enterInside(['a'], 'b'))).toBe(true);
+    };
+
+    expect(await growth(prepare, 2_000)).toBeLessThan(LINEAR);
+  });
+
+  it('looks at none of thousands of which none may be passed', async () => {
+    const prepare = (count: number) => {
+      const { waitingRoom, enter, enterInside, hold } = setUp();
+      const names = namesOf(count);
+      hold('r', 's');
+      waitingRoom.leave(enter('r', 's'));
+      for (const name of names) hold(name);
+      return () => {
+        for (const name of names) enterInside([name], 'r');
+        expect(waitingRoom.size).toBe(count);
+      };
     };
 
     expect(await growth(prepare, 2_000)).toBeLessThan(LINEAR);
