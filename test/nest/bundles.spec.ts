@@ -23,7 +23,7 @@ describe('a bundled microservice whose lock is taken', () => {
   it('answers so, where Nest is outside the bundle', async () => {
     const said = await run({ external: ['@nestjs/*'], alias: { 'nestjs-locked': library } });
 
-    expect(said).toContain('LOCK_TAKEN');
+    expect(said).toContain('"LOCK_TAKEN"');
   }, 60_000);
 
   it('answers with an internal error, where Nest is in the bundle', async () => {
