@@ -16,7 +16,7 @@ import {
 import type { SendCommand } from './redis-batch.js';
 import { encodeCommand, type EncodedCommand } from './redis-command.js';
 import { RedisConnection, type ConnectionListener } from './redis-connection.js';
-import { isReadOnly, lostOutcome, unsentOutcome } from './redis-outcomes.js';
+import { isReadOnly, lostOutcome, printable, unsentOutcome } from './redis-outcomes.js';
 import { readCertified, type Certified } from './redis-replies.js';
 import { certifyArguments } from './redis-script-arguments.js';
 import { scriptsOf, type RedisScripts } from './redis-scripts.js';
@@ -147,8 +147,18 @@ export class RedisLink implements ConnectionListener {
     peers.leave(target.name);
     if (this.#isClosed) return;
     health.unavailable(reason);
-    this.#timer = environment.startTimer(this.#reconnectDelay.next(), this.#connect, false);
+    this.#timer = environment.startTimer(this.#reconnectDelay.next(), this.#reconnect, false);
   }
+
+  // What the application has in its options may throw, as where it reads a file. From a timer that
+  // would end the process; the first time, whoever makes the nodes is told.
+  readonly #reconnect = (): void => {
+    try {
+      this.#connect();
+    } catch (error) {
+      this.ended(unsentOutcome(printable(String(error))));
+    }
+  };
 
   // Sent as text: it is used too rarely for the server to keep it.
   #certification(): EncodedCommand {

@@ -154,7 +154,14 @@ export class RedisSubscriber {
   // must not keep in memory what belongs to that call.
   readonly #connect = bindToContext((): void => {
     if (this.#isClosed) return;
-    const client = this.#target.connect();
+    let client: Redis;
+    try {
+      client = this.#target.connect();
+    } catch {
+      // What the application has in its options, as a file that it reads, may be there next time.
+      this.#replace();
+      return;
+    }
     this.#client = client;
     this.#owe();
     client.on('error', ignore);

@@ -100,6 +100,30 @@ describe("an application's ioredis client", () => {
     expect(connections).toHaveLength(1);
   });
 
+  it('that throws at a later connection is asked for the next one', async () => {
+    const server = await startServer();
+    const client = new Redis({ port: server.port, lazyConnect: true });
+    afterTest(() => client.disconnect());
+    const { nodes, whenReady } = create([client]);
+    await whenReady(60_000);
+    const [node] = nodes;
+    if (node === undefined) throw new Error('No node.');
+    const live: boolean[] = [];
+    const throwing = jest.spyOn(client, 'duplicate').mockImplementation(() => {
+      throw new Error('no certificate');
+    });
+    afterTest(() => throwing.mockRestore());
+
+    node.listen(worldOf(), 'r', { onLive: (isLive) => live.push(isLive), onWake: jest.fn() });
+    await server.client.call('CLIENT', 'KILL', 'SKIPME', 'yes');
+    await eventually(() => throwing.mock.calls.length > 3);
+    const answer = await acquire(node, requestFor());
+    throwing.mockRestore();
+
+    expect(answer).toMatchObject({ mayHold: false, message: 'Error: no certificate' });
+    await eventually(() => node.status().state === 'up' && live.includes(true));
+  });
+
   it('whose database is no number is refused', () => {
     const refused = (): unknown => create([idleClient({ host: 'example.test', db: NaN })]);
 
