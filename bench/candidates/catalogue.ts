@@ -141,3 +141,8 @@ export function keyOf(name: CandidateName, resource: string): string {
 export function isCandidateName(name: string): name is CandidateName {
   return name in catalogue;
 }
+
+/** What kind of candidate a row of the results is of. Rows that no candidate has are of ours. */
+export function kindOf(row: string): CandidateKind {
+  return isCandidateName(row) ? catalogue[row].kind : 'ours';
+}

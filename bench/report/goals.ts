@@ -1,4 +1,5 @@
 // The goals of the project, and whether they were reached: ratios within one run.
+import { kindOf } from '../candidates/catalogue.js';
 import { ratioOf, type Figure } from '../measure/statistics.js';
 import type { Row, ScenarioId } from '../scenarios/scenario.js';
 import type { Results } from './results.js';
@@ -86,8 +87,7 @@ function checkHotKey(results: Results): GoalCheck[] {
 function checkProcesses(results: Results): GoalCheck[] {
   const rows = rowsOf(results, 'S4', '');
   const peers = [...rows.values()].filter(
-    ({ candidate, failure }) =>
-      failure === null && /^(node-redlock|redis-semaphore|redlock-universal)/.test(candidate),
+    ({ candidate, failure }) => failure === null && kindOf(candidate) === 'peer',
   );
   const best = (key: string, sign: number): Row | undefined => {
     const median = (row: Row): number => (row.figures[key]?.median ?? NaN) * sign;

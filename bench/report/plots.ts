@@ -1,5 +1,5 @@
 // Plots as SVG, written by hand: a bar is the median of the rounds, the line on it their range.
-import { catalogue, isCandidateName, type CandidateKind } from '../candidates/catalogue.js';
+import { kindOf } from '../candidates/catalogue.js';
 import { formatNumber } from './numbers.js';
 import type { Figure } from '../measure/statistics.js';
 import type { Group, Metric, Row } from '../scenarios/scenario.js';
@@ -90,7 +90,7 @@ function renderBar(row: Row, { key }: Metric, scale: Scale, top: number): string
   const [from, to] = [LABEL_WIDTH + scale(min), LABEL_WIDTH + scale(max)];
   return [
     label,
-    `<rect class="${kindOf(row)}" x="${LABEL_WIDTH}" y="${top}" width="${length.toFixed(1)}" height="${BAR_HEIGHT}"/>`,
+    `<rect class="${kindOf(row.candidate)}" x="${LABEL_WIDTH}" y="${top}" width="${length.toFixed(1)}" height="${BAR_HEIGHT}"/>`,
     `<line class="span" x1="${from.toFixed(1)}" x2="${to.toFixed(1)}" y1="${middle}" y2="${middle}"/>`,
     text(Math.max(LABEL_WIDTH + length, to) + 6, 'start', formatNumber(median)),
   ].join('');
@@ -121,10 +121,6 @@ function valuesOf(row: Row, { key }: Metric): number[] {
 
 function isDrawable(figure: Figure | undefined): figure is Figure {
   return figure !== undefined && Number.isFinite(figure.median) && Number.isFinite(figure.max);
-}
-
-function kindOf({ candidate }: Row): CandidateKind {
-  return isCandidateName(candidate) ? catalogue[candidate].kind : 'ours';
 }
 
 function escape(text: string): string {
