@@ -108,7 +108,7 @@ export class Acquisition {
     await this.#untilTurn();
     // At once, however many are under way: the lock may have been left to it in place of others.
     return this.#retryUntilGranted(
-      this.#received() ?? (await this.#attempt(0, this.#fullTimeout, null)),
+      this.#takeReceived() ?? (await this.#attempt(0, this.#fullTimeout, null)),
     );
   }
 
@@ -127,8 +127,9 @@ export class Acquisition {
 
   // The lock that the call before this one handed over, if half of its ttl is left, as is required
   // of an attempt: this process may have been busy since.
-  #received(): Holding | null {
+  #takeReceived(): Holding | null {
     const { received } = this.waiter;
+    this.waiter.received = null;
     if (received === null || received.remaining() > this.#options.ttl / 2) return received;
     void received.release();
     return null;

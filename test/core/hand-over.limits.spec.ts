@@ -140,6 +140,24 @@ describe('the nodes are asked', () => {
   });
 });
 
+describe('a call that was busy when the lock was handed over to it', () => {
+  it('gets it when a call that has passed it releases it', async () => {
+    const scene = await setQueue({ wait: 60_000 }, ['a', 'b']);
+    const { environment, first, next, nodes, redlock, until } = scene;
+    await until(redlock.acquire('c', 30_000));
+    void first.release();
+    environment.block(ttl);
+    // By another process, now that the keys have expired.
+    for (const node of nodes) node.occupy('a', 300);
+    await environment.advance(1);
+    // Its caller holds another lock, so it goes before `next`, which finds the key on the nodes.
+    const body = (): Promise<void> => new Promise((resolve) => environment.schedule(10, resolve));
+    await until(redlock.using(['a', 'b'], { ttl }, body, ['c']));
+
+    expect((await until(next, 100)).isValid).toBe(true);
+  });
+});
+
 describe('a call that gives up when the lock is handed over', () => {
   /** The call of `given` waits for what `holder` has, until `abortion`. */
   async function setDoubt() {
