@@ -4,14 +4,11 @@ import { jest } from '@jest/globals';
 import { Attempt } from '../../lib/core/attempt.js';
 import { TokenSource } from '../../lib/core/fencing.js';
 import { Holding } from '../../lib/core/holding.js';
-import { silentObserver } from '../../lib/core/observer.js';
 import { resolveOptions } from '../../lib/core/options.js';
-import { RoundTimers } from '../../lib/core/round-timers.js';
-import { majorityOf } from '../../lib/core/quorum.js';
 import { TestNode } from '../support/test-node.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
+import { ensembleOf } from './scene.js';
 import type { AttemptResult, FailedAttempt } from '../../lib/core/attempt.js';
-import type { Ensemble } from '../../lib/core/ensemble.js';
 
 export const ownerId = 'this attempt';
 export const ttl = 10_000;
@@ -55,18 +52,10 @@ export function prepare(nodeCount: number): Trial {
     { length: nodeCount },
     (_, index) => new TestNode(environment, `node-${index}`),
   );
-  const options = resolveOptions({}, nodeCount);
-  const ensemble: Ensemble = {
-    nodes,
-    quorum: majorityOf(nodeCount),
-    options,
-    environment,
-    observer: silentObserver,
-    roundTimers: new RoundTimers(environment),
-  };
+  const ensemble = ensembleOf(environment, nodes);
   const tokens = new TokenSource(ensemble);
   const request = {
-    world: options.world,
+    world: ensemble.options.world,
     resources: ['r'],
     ownerId,
     token: tokens.propose(0, false),

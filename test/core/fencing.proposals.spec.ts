@@ -2,14 +2,10 @@ import { describe, expect, it } from '@jest/globals';
 
 import { LockTakenError, NoQuorumError } from '../../lib/core/errors.js';
 import { lowestTokenOf, TOKENS_PER_BLOCK, TokenSource } from '../../lib/core/fencing.js';
-import { silentObserver } from '../../lib/core/observer.js';
-import { resolveOptions } from '../../lib/core/options.js';
-import { RoundTimers } from '../../lib/core/round-timers.js';
-import { majorityOf } from '../../lib/core/quorum.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
 import { TestNode } from '../support/test-node.js';
 import type { LockNode } from '../../lib/core/lock-node.js';
-import { expectInstance, reasonOf, setScene } from './scene.js';
+import { ensembleOf, expectInstance, reasonOf, setScene } from './scene.js';
 
 const ttl = 10_000;
 
@@ -27,15 +23,7 @@ describe('the proposal of a token', () => {
         status: { value: () => ({ ...node.status(), clockOffset }) },
       }) as LockNode;
     });
-    const tokens = new TokenSource({
-      nodes,
-      environment,
-      quorum: majorityOf(nodes.length),
-      options: resolveOptions({}, nodes.length),
-      observer: silentObserver,
-      roundTimers: new RoundTimers(environment),
-    });
-    return { environment, tokens };
+    return { environment, tokens: new TokenSource(ensembleOf(environment, nodes)) };
   };
 
   it('is the wall clock in whole microseconds while nothing is known of the nodes', () => {

@@ -1,11 +1,8 @@
 import { describe, expect, it, jest } from '@jest/globals';
 
-import { silentObserver } from '../../lib/core/observer.js';
-import { resolveOptions } from '../../lib/core/options.js';
-import { RoundTimers } from '../../lib/core/round-timers.js';
 import { askForRelease } from '../../lib/core/release-round.js';
 import { listen, requestFor, worldOf } from '../support/node-harness.js';
-import { setScene } from './scene.js';
+import { ensembleOf, setScene } from './scene.js';
 
 const ttl = 10_000;
 
@@ -13,13 +10,11 @@ describe('a round of release', () => {
   it('tells once how many listen, as far as any of its nodes knows', async () => {
     const { environment, nodes, node } = setScene();
     const token = Math.floor(environment.wallClock() * 1_000);
-    const options = resolveOptions({}, nodes.length);
-    const ports = { environment, observer: silentObserver };
-    const roundTimers = new RoundTimers(environment);
-    const ensemble = { nodes, quorum: 2, options, ...ports, roundTimers };
+    const ensemble = ensembleOf(environment, nodes);
+    const { world } = ensemble.options;
     const onDone = jest.fn();
     const ear = listen(node(0), worldOf(), 'r');
-    const request = { ...requestFor({ world: options.world, token }), wakes: true };
+    const request = { ...requestFor({ world, token }), wakes: true };
     node(0).acquire(request, () => undefined);
     node(2).delay({ answer: 1 });
     await environment.settle();

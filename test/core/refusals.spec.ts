@@ -1,11 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 
 import { LockTakenError, NoQuorumError } from '../../lib/core/errors.js';
-import { silentObserver } from '../../lib/core/observer.js';
-import { resolveOptions } from '../../lib/core/options.js';
-import { RoundTimers } from '../../lib/core/round-timers.js';
 import { refusalError } from '../../lib/core/refusals.js';
-import { expectInstance, setScene } from './scene.js';
+import { ensembleOf, expectInstance, setScene } from './scene.js';
 import type { FailedVerdict } from '../../lib/core/attempt.js';
 import type { RedlockError } from '../../lib/core/errors.js';
 import type { AcquireAnswer } from '../../lib/core/lock-node.js';
@@ -29,15 +26,8 @@ function refusal(
   resources: readonly string[] = ['r'],
 ): RedlockError {
   const { nodes, environment } = setScene();
-  const ensemble = {
-    nodes,
-    quorum: 2,
-    options: resolveOptions({}, 3),
-    environment,
-    observer: silentObserver,
-    roundTimers: new RoundTimers(environment),
-  };
   const spent = { tieBreaker: null, attempts: 1, waited: 0 };
+  const ensemble = ensembleOf(environment, nodes);
   return refusalError(ensemble, { resources, verdict, answers, clockOffsets, ...spent });
 }
 

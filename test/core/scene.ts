@@ -2,9 +2,16 @@
 import { jest } from '@jest/globals';
 
 import { LockLostError } from '../../lib/core/errors.js';
+import { silentObserver } from '../../lib/core/observer.js';
+import { resolveOptions } from '../../lib/core/options.js';
+import { majorityOf } from '../../lib/core/quorum.js';
 import { Redlock } from '../../lib/core/redlock.js';
+import { RoundTimers } from '../../lib/core/round-timers.js';
 import { TestNode } from '../support/test-node.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
+import type { Environment } from '../../lib/core/environment.js';
+import type { Ensemble } from '../../lib/core/ensemble.js';
+import type { LockNode } from '../../lib/core/lock-node.js';
 import type { RedlockObserver } from '../../lib/core/observer.js';
 import type { RedlockOptions } from '../../lib/core/options.js';
 import type { Milliseconds } from '../../lib/core/units.js';
@@ -67,6 +74,18 @@ export function setScene(wishes: SceneOptions = {}): Scene {
     otherProcess: (options = wishes.options) => new Redlock(nodes, options, { environment }),
     owners: (resource = 'r') => Promise.all(nodes.map((each) => each.ownerOf(resource))),
     rejection: (promise, limit) => until(reasonOf(promise), limit),
+  };
+}
+
+/** What the parts of a `Redlock` over these nodes share, for a test of one part by itself. */
+export function ensembleOf(environment: Environment, nodes: readonly LockNode[]): Ensemble {
+  return {
+    nodes,
+    quorum: majorityOf(nodes.length),
+    options: resolveOptions({}, nodes.length),
+    environment,
+    observer: silentObserver,
+    roundTimers: new RoundTimers(environment),
   };
 }
 

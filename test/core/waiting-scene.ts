@@ -1,12 +1,9 @@
 // A waiting room by itself: calls enter, get their locks and leave as a test says.
-import { majorityOf } from '../../lib/core/quorum.js';
-import { silentObserver } from '../../lib/core/observer.js';
-import { resolveOptions } from '../../lib/core/options.js';
-import { RoundTimers } from '../../lib/core/round-timers.js';
 import { Waiter } from '../../lib/core/waiter.js';
 import { WaitingRoom } from '../../lib/core/waiting.js';
 import { TestNode } from '../support/test-node.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
+import { ensembleOf } from './scene.js';
 
 export const namesOf = (count: number): string[] =>
   Array.from({ length: count }, (_, index) => `sku:${index}`);
@@ -14,14 +11,7 @@ export const namesOf = (count: number): string[] =>
 export function setUp() {
   const environment = new SimulatedEnvironment();
   const nodes = [0, 1, 2].map((index) => new TestNode(environment, `node-${index}`));
-  const waitingRoom = new WaitingRoom({
-    nodes,
-    quorum: majorityOf(nodes.length),
-    options: resolveOptions({}, nodes.length),
-    environment,
-    observer: silentObserver,
-    roundTimers: new RoundTimers(environment),
-  });
+  const waitingRoom = new WaitingRoom(ensembleOf(environment, nodes));
   /** A call whose caller holds `held`. */
   const enterInside = (held: readonly string[], ...resources: string[]): Waiter => {
     const waiter = new Waiter(environment, resources, 1_000);

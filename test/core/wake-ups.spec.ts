@@ -3,10 +3,8 @@
 import { describe, expect, it } from '@jest/globals';
 
 import { LockTakenError } from '../../lib/core/errors.js';
-import { resolveOptions } from '../../lib/core/options.js';
-import { RoundTimers } from '../../lib/core/round-timers.js';
 import { WakeUps } from '../../lib/core/wake-ups.js';
-import { reasonOf, setScene } from './scene.js';
+import { ensembleOf, reasonOf, setScene } from './scene.js';
 import type { TestNode } from '../support/test-node.js';
 import type { Scene } from './scene.js';
 
@@ -230,12 +228,9 @@ describe('a lock that is tried for without waiting', () => {
 
 describe('the subscriptions to one resource', () => {
   async function listening(scene: Scene) {
-    const { environment, nodes, observer } = scene;
-    const options = resolveOptions({}, 3);
-    const roundTimers = new RoundTimers(environment);
-    const ensemble = { nodes, quorum: 2, options, environment, observer, roundTimers };
+    const { environment, nodes } = scene;
     const told: string[] = [];
-    new WakeUps(ensemble, 'r', {
+    new WakeUps(ensembleOf(environment, nodes), 'r', {
       onLive: () => told.push('live'),
       onWake: () => told.push('woken'),
     });
