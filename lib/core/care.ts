@@ -1,6 +1,5 @@
 import type { LossReason } from './errors.js';
 import type { Milliseconds } from './units.js';
-import type { Watchdog } from './watchdog.js';
 
 /**
  * Who goes next after a release: `others`, who are told; `ours`, a call of this process, which asks
@@ -10,7 +9,6 @@ export type Succession = 'others' | 'ours' | 'handedOver';
 
 /** How a lock is looked after while it is held. */
 export interface Care {
-  readonly watchdog: Watchdog;
   /** Whether it is extended; if not, only the end of its validity is told. */
   readonly isExtended: boolean;
   readonly maxHold: Milliseconds;

@@ -5,7 +5,6 @@ import { describeResources, RedlockClosedError } from './errors.js';
 import { Lock } from './lock.js';
 import { DELAY_MAX, TTL_MIN } from './options.js';
 import { TransientMap } from './transient-map.js';
-import { Watchdog } from './watchdog.js';
 import type { Care, Succession } from './care.js';
 import type { LossReason } from './errors.js';
 import type { AcquisitionContext } from './acquisition.js';
@@ -41,10 +40,6 @@ class Charge implements Care {
     this.isExtended = options.watchdog;
     this.maxHold = options.maxHold;
     this.holdAtLeast = options.holdAtLeast;
-  }
-
-  get watchdog(): Watchdog {
-    return this.custody.watchdog;
   }
 
   /** Until when its resources are kept at least, on the monotonic clock. */
@@ -96,7 +91,6 @@ class Charge implements Care {
 
 /** Looks after all locks of one `Redlock` from the grant to the release. */
 export class Custody {
-  readonly watchdog: Watchdog;
   /** @internal What its charges tell of themselves. */
   readonly context: AcquisitionContext;
   readonly #charges = new TransientMap<Lock, Charge>();
@@ -107,7 +101,6 @@ export class Custody {
 
   constructor(context: AcquisitionContext) {
     this.context = context;
-    this.watchdog = new Watchdog(context.environment);
   }
 
   get isClosed(): boolean {

@@ -3,6 +3,7 @@ import type { LockNode } from './lock-node.js';
 import type { RedlockObserver } from './observer.js';
 import type { ResolvedOptions } from './options.js';
 import type { RoundTimers } from './round-timers.js';
+import type { Watchdog } from './watchdog.js';
 
 /** What all locks of one `Redlock` share: its nodes, its rules and its surroundings. */
 export interface Ensemble {
@@ -13,4 +14,5 @@ export interface Ensemble {
   readonly environment: Environment;
   readonly observer: RedlockObserver;
   readonly roundTimers: RoundTimers;
+  readonly watchdog: Watchdog;
 }

@@ -267,7 +267,7 @@ export class Holding implements Extendable {
 
   #watch(dueAt: Milliseconds): void {
     if (this.#state !== 'held') return;
-    if (dueAt < this.#leases.validUntil) this.#care?.watchdog.watch(this, dueAt);
+    if (dueAt < this.#leases.validUntil) this.#ensemble.watchdog.watch(this, dueAt);
     else this.#awaitExpiry();
   }
 
@@ -292,8 +292,9 @@ export class Holding implements Extendable {
   }
 
   #stopCare(): void {
-    this.#care?.watchdog.unwatch(this);
-    this.#ensemble.environment.stopTimer(this.#expiryTimer);
+    const { environment, watchdog } = this.#ensemble;
+    watchdog.unwatch(this);
+    environment.stopTimer(this.#expiryTimer);
     this.#extender?.stop();
   }
 }

@@ -12,6 +12,7 @@ import { RoundTimers } from './round-timers.js';
 import { TokenSource } from './fencing.js';
 import { Custody } from './custody.js';
 import { WaitingRoom } from './waiting.js';
+import { Watchdog } from './watchdog.js';
 import type { AcquisitionContext } from './acquisition.js';
 import type { Environment } from './environment.js';
 import type { ResourceState } from './inspection.js';
@@ -80,6 +81,7 @@ export class Redlock {
       environment,
       observer: ports.observer ?? silentObserver,
       roundTimers: new RoundTimers(environment),
+      watchdog: new Watchdog(environment),
     };
     this.#context = {
       ...ensemble,

@@ -7,6 +7,7 @@ import { resolveOptions } from '../../lib/core/options.js';
 import { majorityOf } from '../../lib/core/quorum.js';
 import { Redlock } from '../../lib/core/redlock.js';
 import { RoundTimers } from '../../lib/core/round-timers.js';
+import { Watchdog } from '../../lib/core/watchdog.js';
 import { TestNode } from '../support/test-node.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
 import type { Environment } from '../../lib/core/environment.js';
@@ -86,6 +87,7 @@ export function ensembleOf(environment: Environment, nodes: readonly LockNode[])
     environment,
     observer: silentObserver,
     roundTimers: new RoundTimers(environment),
+    watchdog: new Watchdog(environment),
   };
 }
 

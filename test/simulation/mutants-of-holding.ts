@@ -145,7 +145,7 @@ export const mutantsOfHolding: readonly Mutant[] = [
     name: 'watchdog after release',
     rule: '7: release stops the watchdog',
     patches: [
-      core('holding', 'this.#care?.watchdog.unwatch(this);', ''),
+      core('holding', 'watchdog.unwatch(this);', ''),
       core('holding', '      this.#care = null;\n', ''),
       core(
         'holding',
