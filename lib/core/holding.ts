@@ -38,8 +38,8 @@ export class Holding implements Extendable {
   #request: OwnerRequest;
   /** The longest lifetime that the nodes were ever asked to give the keys. */
   #ttlLongest: Milliseconds;
-  #state: 'held' | 'lost' | 'released' = 'held';
-  #lossReason: LossReason = 'released';
+  /** How the claim ended; null while it lasts. */
+  #end: LossReason | null = null;
   #care: Care | null = null;
   #expiryTimer: TimerHandle = null;
   #releasing: Promise<void> | null = null;
@@ -72,12 +72,12 @@ export class Holding implements Extendable {
 
   /** Why the lock is not held any more; `released` where its holder ended it. */
   get lossReason(): LossReason {
-    return this.#lossReason;
+    return this.#end ?? 'released';
   }
 
   /** Whether the lock is held now. Once false, false for ever. */
   isHeld(): boolean {
-    if (this.#state !== 'held') return false;
+    if (this.#end !== null) return false;
     const { environment } = this.#ensemble;
     const now = environment.now();
     const isExpired = now >= this.#leases.validUntil;
@@ -89,7 +89,7 @@ export class Holding implements Extendable {
 
   /** Whether the claim ended before its holder ended it. */
   isLost(): boolean {
-    return !this.isHeld() && this.#state === 'lost';
+    return !this.isHeld() && this.#end !== 'released';
   }
 
   /** Whether `maxHold` is over at a time: from then on the lock may not be extended any more. */
@@ -116,7 +116,7 @@ export class Holding implements Extendable {
   keep(care: Care): void {
     this.#care = care;
     // A late answer may have found the lock lost before there was anybody to tell.
-    if (this.#state === 'lost') care.onLost(this.#lossReason);
+    if (this.#end !== null) care.onLost(this.#end);
     this.#watch(this.acquiredAt + this.#request.ttl / 3);
   }
 
@@ -168,16 +168,15 @@ export class Holding implements Extendable {
 
   /** Ends the claim at once. The keys stay: while a body may still run they protect it. */
   lose(reason: LossReason): void {
-    if (this.#state !== 'held') return;
-    this.#state = 'lost';
-    this.#lossReason = reason;
+    if (this.#end !== null) return;
+    this.#end = reason;
     this.#stopCare();
     this.#care?.onLost(reason);
   }
 
   /** Leaves the lock to its ttl: nothing is extended, told or deleted any more. */
   abandon(): void {
-    this.#state = 'released';
+    this.#end ??= 'released';
     this.#stopCare();
   }
 
@@ -234,8 +233,8 @@ export class Holding implements Extendable {
   }
 
   #releaseOnce(wasHeld: boolean, finish: () => void): void {
-    // The state leaves `held` before the first byte is sent.
-    if (wasHeld) this.#state = 'released';
+    // The claim ends before the first byte is sent.
+    if (wasHeld) this.#end = 'released';
     this.#stopCare();
     const succession = this.#care?.onReleasing() ?? 'others';
     const onDone = (listeners: number): void => {
@@ -266,7 +265,7 @@ export class Holding implements Extendable {
   }
 
   #watch(dueAt: Milliseconds): void {
-    if (this.#state !== 'held') return;
+    if (this.#end !== null) return;
     if (dueAt < this.#leases.validUntil) this.#ensemble.watchdog.watch(this, dueAt);
     else this.#awaitExpiry();
   }

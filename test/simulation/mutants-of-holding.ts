@@ -69,8 +69,8 @@ export const mutantsOfHolding: readonly Mutant[] = [
     patches: [
       core(
         'holding',
-        "isHeld(): boolean {\n    if (this.#state !== 'held') return false;",
-        "isHeld(): boolean {\n    if (this.#state === 'released') return false;",
+        'isHeld(): boolean {\n    if (this.#end !== null) return false;',
+        "isHeld(): boolean {\n    if (this.#end === 'released') return false;",
       ),
       core('holding', `if (!this.isHeld()) return;\n    ${GRANT_EXTENSION}`, GRANT_EXTENSION),
     ],
@@ -139,7 +139,7 @@ export const mutantsOfHolding: readonly Mutant[] = [
   {
     name: 'a released lock claims to be held',
     rule: '7: the state leaves held before the first byte',
-    patches: [core('holding', "if (wasHeld) this.#state = 'released';", '')],
+    patches: [core('holding', "if (wasHeld) this.#end = 'released';", '')],
   },
   {
     name: 'watchdog after release',
@@ -154,7 +154,7 @@ export const mutantsOfHolding: readonly Mutant[] = [
       ),
       core(
         'holding',
-        "  #watch(dueAt: Milliseconds): void {\n    if (this.#state !== 'held') return;",
+        '  #watch(dueAt: Milliseconds): void {\n    if (this.#end !== null) return;',
         '  #watch(dueAt: Milliseconds): void {',
       ),
     ],
