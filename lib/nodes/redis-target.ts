@@ -59,15 +59,9 @@ export function targetOfOptions(
   keyPrefix: string,
   origin: string,
 ): RedisTarget {
-  checkOptions(options, keyPrefix, origin);
-  const overrides = overridesOf(options);
-  return {
-    ...addressOf(options),
-    get isUnverified() {
-      return isUnverified(options);
-    },
-    connect: () => new Redis({ connectionName: 'nestjs-locked', ...options, ...overrides() }),
-  };
+  const connect: Connect = (overrides) =>
+    new Redis({ connectionName: 'nestjs-locked', ...options, ...overrides });
+  return targetOf(options, keyPrefix, origin, connect);
 }
 
 /**
@@ -80,14 +74,27 @@ export function targetOfClient(
   keyPrefix: string,
   origin: string,
 ): RedisTarget {
-  checkOptions(client.options, keyPrefix, origin);
-  const overrides = overridesOf(client.options);
+  const connect: Connect = (overrides) => client.duplicate(overrides) as Redis;
+  return targetOf(client.options, keyPrefix, origin, connect);
+}
+
+/** Makes a client by the application's options and ours, which overrule them. */
+type Connect = (overrides: ReturnType<ReturnType<typeof overridesOf>>) => Redis;
+
+function targetOf(
+  options: ServerOptions & Route,
+  keyPrefix: string,
+  origin: string,
+  connect: Connect,
+): RedisTarget {
+  checkOptions(options, keyPrefix, origin);
+  const overrides = overridesOf(options);
   return {
-    ...addressOf(client.options),
+    ...addressOf(options),
     get isUnverified() {
-      return isUnverified(client.options);
+      return isUnverified(options);
     },
-    connect: () => client.duplicate(overrides()) as Redis,
+    connect: () => connect(overrides()),
   };
 }
 
@@ -127,21 +134,22 @@ const lockConnection = {
   keyPrefix: '',
 } as const satisfies RedisOptions;
 
-// A keepAlive of 0, the default of ioredis 5, means the system's: mostly two hours. Long before, a
-// NAT or a balancer has forgotten idle connections, and the next call would find all nodes silent.
-// Each connection asks another Sentinel first: it may have to end, by the stallTimeout, before
-// ioredis has given up one that hangs.
+/** What is overruled of `options`, asked for anew with each connection. */
 function overridesOf(options: ServerOptions & Route) {
   const { keepAlive: asked = 0, sentinels } = options;
+  // 0, the default of ioredis 5, means the system's: mostly two hours. Long before, a NAT or a
+  // balancer has forgotten idle connections, and the next call would find all nodes silent.
   const keepAlive = asked > 0 ? asked : KEEP_ALIVE;
   const sharing = sharingLookup(options);
-  const fixed = () => ({ ...lockConnection, keepAlive, ...sharing() });
-  if (!sentinels) return fixed;
+  const overrides = () => ({ ...lockConnection, keepAlive, ...sharing() });
+  if (!sentinels) return overrides;
+  // Each connection asks another Sentinel first: it may have to end, by the stallTimeout, before
+  // ioredis has given up one that hangs.
   let next = sentinels;
   return () => {
-    const turned = { ...fixed(), sentinels: next };
+    const rotated = { ...overrides(), sentinels: next };
     next = [...next.slice(1), ...next.slice(0, 1)];
-    return turned;
+    return rotated;
   };
 }
 
