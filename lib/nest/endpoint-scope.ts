@@ -31,7 +31,7 @@ export class EndpointScope {
   readonly #ongoing = new Set<unknown>();
   // Uses of the lock that have not ended: runs of the handler (a retrying interceptor starts one
   // after another), and streamed answers.
-  readonly #visits = new Set<Promise<void>>();
+  readonly #uses = new Set<Promise<void>>();
 
   constructor(definition: LockedDefinition, context: ExecutionContext, signal: AbortSignal) {
     this.#definition = definition;
@@ -46,7 +46,7 @@ export class EndpointScope {
 
   /** Whether the handler runs, or a stream of the response is still being read. */
   get isBusy(): boolean {
-    return this.#visits.size > 0;
+    return this.#uses.size > 0;
   }
 
   /** Whether the inner interceptors have emitted any of the response. */
@@ -79,23 +79,23 @@ export class EndpointScope {
    * acquires becomes the scope's. Resolves to null where others hold it.
    */
   async enter(open: () => Promise<Hold | null>): Promise<Hold | null> {
-    const leave = this.#startVisit();
+    const endUse = this.#startUse();
     let hold = this.#hold;
     try {
       if (hold === undefined) hold = await open();
     } catch (error) {
-      leave();
+      endUse();
       throw error;
     }
     // Taken is not remembered: the resource may be free when an interceptor retries.
     this.#hold = hold ?? undefined;
     if (hold === null) {
-      leave();
+      endUse();
       return null;
     }
     const onEnd = (result: unknown): void => {
       this.#result = result;
-      leave();
+      endUse();
     };
     return this.#lend(hold, onEnd, captureAround(this, hold.run));
   }
@@ -117,7 +117,7 @@ export class EndpointScope {
     const isHttp = this.context.getType() === 'http';
     if (!hold || !isHttp || !isStreamed(answer) || this.#ongoing.has(answer)) return answer;
     const run: ContextRunner = (body) => this.run(body);
-    return holdWhileOngoing(answer, this.#lend(hold, this.#startVisit(), run));
+    return holdWhileOngoing(answer, this.#lend(hold, this.#startUse(), run));
   }
 
   /** Drops what nobody has begun to read: the response is over, so nobody will. */
@@ -139,26 +139,27 @@ export class EndpointScope {
   async close(): Promise<void> {
     this.#isOver = true;
     // A response can end before its handler: a timeout, a client that hung up, a stream.
-    await Promise.all(this.#visits);
+    await Promise.all(this.#uses);
     await this.#hold?.endQuietly();
   }
 
-  // `run` is in the scope: a retry subscribes to an Observable from within the run that failed.
-  #lend({ lock }: Hold, leave: (result: unknown) => void, run: ContextRunner): Hold {
+  // A hold of the scope's lock whose end ends only one use of it. `run` is in the scope: a retry
+  // subscribes to an Observable from within the run that failed.
+  #lend({ lock }: Hold, onEnd: (result: unknown) => void, run: ContextRunner): Hold {
     const onOngoing = (result: unknown): void => {
       this.#ongoing.add(result);
       if (this.#isAbandoned) dropUnread(result);
     };
-    // Ending it ends only the handler's use.
-    return holdOf(lock, run, leave, onOngoing);
+    return holdOf(lock, run, onEnd, onOngoing);
   }
 
-  #startVisit(): () => void {
+  /** Returns how to end the use. */
+  #startUse(): () => void {
     let resolve: (() => void) | undefined;
-    const left = new Promise<void>((done) => (resolve = done));
-    this.#visits.add(left);
+    const ended = new Promise<void>((done) => (resolve = done));
+    this.#uses.add(ended);
     return () => {
-      this.#visits.delete(left);
+      this.#uses.delete(ended);
       resolve?.();
     };
   }
