@@ -76,7 +76,7 @@ export function* contextScopes(): Generator<EndpointScope> {
 
 /** Runs `body` as the holder of `held`, until what it returned has settled. */
 export async function runHolding<T>(held: ContextLock, body: LockedBody<T>): Promise<T> {
-  const frame = openFrame(held, null);
+  const frame = createFrame(held, null);
   try {
     // Made a promise inside the frame: a lazy query, such as Prisma's, starts when it is awaited.
     return await storage.run(frame, () => Promise.resolve(body(held.lock)));
@@ -89,7 +89,7 @@ export async function runHolding<T>(held: ContextLock, body: LockedBody<T>): Pro
 
 /** Runs `body` in the endpoint call `scope`; the scope itself says when it is over. */
 export function runInScope<T>(scope: EndpointScope, body: () => T): T {
-  return storage.run(openFrame(null, scope), body);
+  return storage.run(createFrame(null, scope), body);
 }
 
 /**
@@ -103,23 +103,25 @@ export function captureContext(): ContextRunner {
 }
 
 /**
- * A runner for the handler of `scope`, under the lock that `holder` runs under. Inner interceptors
- * may hold locks around the handler: those of the running async context are further out.
+ * A runner for the handler of `scope`. Its context is, from the inside out: the scope, the lock
+ * that `holder` runs under, and what the running async context has, as the locks of inner
+ * interceptors.
  */
 export function captureAround(scope: EndpointScope, holder: ContextRunner): ContextRunner {
-  const lock = holder(() => storage.getStore());
+  const holderFrame = holder(() => storage.getStore());
   const frame: Frame = {
     // Else the frames of a handler that is retried in its own context would pile up.
-    outer: [...frames()].find((each) => each.scope !== scope && each.held !== lock?.held),
+    outer: [...frames()].find((each) => each.scope !== scope && each.held !== holderFrame?.held),
+    // Looked up each time: it is closed when the holder's body has settled.
     get held() {
-      return lock?.held ?? null;
+      return holderFrame?.held ?? null;
     },
     scope: null,
   };
   return (body) => storage.run(frame, () => runInScope(scope, body));
 }
 
-function openFrame(held: ContextLock | null, scope: EndpointScope | null): Frame {
+function createFrame(held: ContextLock | null, scope: EndpointScope | null): Frame {
   const [outer] = frames();
   return { outer, held, scope };
 }
@@ -127,14 +129,15 @@ function openFrame(held: ContextLock | null, scope: EndpointScope | null): Frame
 // Closed frames are taken out. Otherwise a loop that starts each iteration inside the body of the
 // previous one, whether or not that is over by then, would grow the chain for ever.
 function* frames(): Generator<Frame> {
-  let frame = openFrom(storage.getStore());
+  let frame = firstOpen(storage.getStore());
   while (frame !== undefined) {
     yield frame;
-    frame = frame.outer = openFrom(frame.outer);
+    frame = frame.outer = firstOpen(frame.outer);
   }
 }
 
-function openFrom(frame: Frame | undefined): Frame | undefined {
+/** This frame, or the first one further out, that is not closed. */
+function firstOpen(frame: Frame | undefined): Frame | undefined {
   let open = frame;
   while (open?.held === null && open.scope?.isOver !== false) open = open.outer;
   return open;
