@@ -82,10 +82,13 @@ class LockedCall {
     const scope = findScope(definition);
     const acquire = (names: readonly string[]): Promise<Hold | null> =>
       acquireHold(service, definition, names, signal ?? scope?.signal);
+    // The interceptor has named these, and asked for them. They are named again only where it found
+    // them taken and a retry asks anew.
     if (scope !== undefined && originOf(definition.resource) !== 'arguments') {
       return scope.enter(() => acquire(this.#names(scope)));
     }
     const names = this.#names(scope);
+    // A retry may come with other arguments, and then has a lock of its own.
     if (scope?.covers(names) === true) return scope.enter(() => acquire(names));
     return acquire(names);
   }
@@ -151,7 +154,7 @@ class LockedCall {
 }
 
 function runPromise(call: LockedCall): Promise<unknown> {
-  return call.isAwaited() ? runInScope(call) : runInBody(call);
+  return call.isAwaited() ? runUnderHold(call) : runInBody(call);
 }
 
 // The usual way, and the cheapest: the method is the body of `using`.
@@ -177,7 +180,7 @@ function runInBody(call: LockedCall): Promise<unknown> {
   });
 }
 
-async function runInScope(call: LockedCall): Promise<unknown> {
+async function runUnderHold(call: LockedCall): Promise<unknown> {
   const hold = await call.enter();
   if (hold === null) return call.resultWhenTaken();
   let result: unknown;
