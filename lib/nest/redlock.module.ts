@@ -92,46 +92,51 @@ type Runtimes = Record<symbol, Promise<LockRuntime>>;
 const START_TIMEOUT: Milliseconds = 2_000;
 
 function describeModule({ name, isGlobal }: Domain, registration: Provider[]): DynamicModule {
-  const token = getRedlockToken(name);
+  // Tokens, all four. The class is the provider and the symbol its alias: a test that overrides
+  // RedlockService also overrides what @Locked gets.
+  const registered = registrationToken(name);
   const runtime = runtimeToken(name);
-  // The class is the provider and the token its alias: a test that overrides RedlockService also
-  // overrides what @Locked gets.
-  const service = name === defaultDomain ? RedlockService : token;
+  const alias = getRedlockToken(name);
+  const service = name === defaultDomain ? RedlockService : alias;
   const providers: Provider[] = [
     ...registration,
     {
       provide: runtime,
-      inject: [registrationToken(name), ModulesContainer],
+      inject: [registered, ModulesContainer],
       // When a lazy module imports it too, Nest before 11.2 makes this module again and forgets the
       // first. Two runtimes would not know of each other, and one would not be shut down.
-      useFactory: (registered: Registration, modules: ModulesContainer & Runtimes) => {
+      useFactory: (options: Registration, modules: ModulesContainer & Runtimes) => {
         assertRegisteredOnce(name, modules);
         shutDownLast(name, modules);
-        return (modules[runtime] ??= LockRuntime.start(name, registered));
+        return (modules[runtime] ??= LockRuntime.start(name, options));
       },
     },
     {
       provide: service,
-      inject: [runtime, ModulesContainer],
-      useFactory: ({ redlock, isReentrant }: LockRuntime, modules: ModulesContainer) => {
+      inject: [runtime, registered, ModulesContainer],
+      useFactory: (
+        { redlock }: LockRuntime,
+        { isReentrant }: Registration,
+        modules: ModulesContainer,
+      ) => {
         const made = new RedlockService(redlock, { reentrant: isReentrant });
         checkClasses(name, made, modules);
         return made;
       },
     },
-    ...(service === token ? [] : [{ provide: token, useExisting: service }]),
+    ...(service === alias ? [] : [{ provide: alias, useExisting: service }]),
     {
       provide: httpStatusToken,
-      inject: [registrationToken(name)],
+      inject: [registered],
       useFactory: ({ httpStatus }: Registration) => httpStatus,
     },
     {
       provide: APP_INTERCEPTOR,
-      inject: [registrationToken(name), ModuleRef, HttpAdapterHost],
+      inject: [registered, ModuleRef, HttpAdapterHost],
       useFactory: createInterceptor,
     },
   ];
-  const exports = [service, token, httpStatusToken];
+  const exports = [service, alias, httpStatusToken];
   return { module: RedlockModule, global: isGlobal, providers, exports };
 }
 
@@ -148,7 +153,6 @@ function createInterceptor(
 /** A lock domain at work, from the start of the application to its shutdown. */
 export class LockRuntime implements BeforeApplicationShutdown, OnApplicationShutdown {
   readonly redlock: Redlock;
-  readonly isReentrant: boolean;
   readonly #nodes: NodeSet;
   readonly #environment: Environment;
   #shutdownTimer: TimerHandle = null;
@@ -156,11 +160,10 @@ export class LockRuntime implements BeforeApplicationShutdown, OnApplicationShut
   /** Resolves when the application has shut down and its locks have ended. */
   readonly closed = new Promise<void>((resolve) => (this.#tellClosed = resolve));
 
-  constructor(redlock: Redlock, nodes: NodeSet, { environment, isReentrant }: Registration) {
+  constructor(redlock: Redlock, nodes: NodeSet, environment: Environment) {
     this.redlock = redlock;
     this.#nodes = nodes;
     this.#environment = environment;
-    this.isReentrant = isReentrant;
   }
 
   // In the async context of the load. What goes on as long as the application, as extensions do,
@@ -173,7 +176,7 @@ export class LockRuntime implements BeforeApplicationShutdown, OnApplicationShut
     const nodes = createNodes(inputs, resolved, ports);
     try {
       await nodes.whenReady(START_TIMEOUT);
-      return new LockRuntime(new Redlock(nodes.nodes, core, ports), nodes, registration);
+      return new LockRuntime(new Redlock(nodes.nodes, core, ports), nodes, environment);
     } catch (error) {
       await nodes.close();
       throw error;
