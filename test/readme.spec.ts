@@ -5,7 +5,16 @@ import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import * as library from 'nestjs-locked';
 
-import { nodeTimeoutOf, resolveAcquire, resolveOptions } from '../lib/core/options.js';
+import {
+  nodeTimeoutOf,
+  resolveAcquire,
+  resolveOptions,
+  type AcquireOptions,
+  type UsingOptions,
+} from '../lib/core/options.js';
+import { resolveHttpStatus } from '../lib/nest/transport-errors.js';
+import type { LockedOptions } from '../lib/nest/locked-definition.js';
+import type { ReentrantOptions } from '../lib/nest/reentry.js';
 
 const root = join(import.meta.dirname, '..');
 const readme = readFileSync(join(root, 'README.md'), 'utf8');
@@ -40,6 +49,40 @@ describe('the README', () => {
     ]);
   });
 
+  it.each(optionRanges())('states the least and the greatest %s: %d, %d', (option, min, max) => {
+    const takes = (value: number): boolean => isTaken(option, value);
+
+    const step = Number.isInteger(min) ? 1 : 0.0001;
+
+    expect([min, max].map(takes)).toEqual([true, true]);
+    expect([min - step, max + step].map(takes)).toEqual([false, false]);
+  });
+
+  it('states the HTTP statuses as they are, in the options and in the table of errors', () => {
+    const [, stated = ''] = /^\| `httpStatus` \| `(.*?)`/m.exec(readme) ?? [];
+    const { taken, unavailable, lost } = resolveHttpStatus();
+
+    const ofErrors = [...readme.matchAll(/^\| `\w+Error` \|.*\| (\d+)\D*\|$/gm)];
+
+    expect(valueOf(stated)).toEqual({ taken, unavailable, lost });
+    // A nested call is a mistake in the program, which no option covers.
+    const statuses = [taken, unavailable, unavailable, unavailable, lost, 500];
+    expect(ofErrors.map(([, status]) => Number(status))).toEqual(statuses);
+  });
+
+  it('names all options of one call', () => {
+    const [, ofAll = '', ofBodies = '', ofLocked = ''] =
+      /One call takes (.*?); `using` and `@Locked` also (.*?);\s`@Locked` also (.*?)\./s.exec(
+        readme,
+      ) ?? [];
+    const named = (text: string): string[] =>
+      [...text.replaceAll(/\(.*?\)/gs, '').matchAll(/`(\w+)`/g)].map(([, name = '']) => name);
+
+    expect(named(ofAll)).toEqual(Object.keys(OF_ALL));
+    expect(named(ofBodies)).toEqual(Object.keys(OF_BODIES));
+    expect(named(ofLocked)).toEqual([...Object.keys(OF_LOCKED), 'signal']);
+  });
+
   it('names every error and its code', () => {
     const errors = Object.entries(library).filter(([name]) => name.endsWith('Error'));
     const codes = errors.flatMap(([, error]) => ('code' in error ? [error.code] : []));
@@ -48,6 +91,24 @@ describe('the README', () => {
     for (const code of codes) expect(readme).toContain(`\`${code}\``);
   });
 });
+
+/** The options of a call: the compiler sees to it that none is missing. */
+const OF_ALL: Record<keyof (AcquireOptions & ReentrantOptions), true> = {
+  wait: true,
+  retryDelay: true,
+  signal: true,
+  watchdog: true,
+  maxHold: true,
+  reentrant: true,
+};
+const OF_BODIES: Record<Exclude<keyof UsingOptions, keyof AcquireOptions>, true> = {
+  ttl: true,
+  holdAtLeast: true,
+};
+const OF_LOCKED: Record<
+  Exclude<keyof LockedOptions, keyof (UsingOptions & ReentrantOptions)>,
+  true
+> = { onTaken: true, redlock: true };
 
 const DESCRIBED_IN_WORDS = [
   'nodeTimeout',
@@ -68,6 +129,35 @@ function optionRows(): [option: string, stated: string][] {
     value?.trim() ?? '',
   ]);
   return stated.filter(([, value]) => /\w|'/.test(value));
+}
+
+/** Of the options whose range is one of numbers. */
+function optionRanges(): [option: string, min: number, max: number][] {
+  const [, ofDurations = ''] = /at most ([\d ]+) \(24 days\)/.exec(readme) ?? [];
+  const section = readme.slice(readme.indexOf('## Options'), readme.indexOf('One call takes'));
+  const rows = section.matchAll(
+    /^\| `(\w+)` \|.*?\|(?: ms,)? (?:from )?(\d\S*)(?: to ([\d `].*?))? \|/gm,
+  );
+  return [...rows].map(([, option = '', min = '', max = ofDurations]) => {
+    const greatest = max === '`ttlMax`' ? resolveOptions({}, 3).ttlMax : numberIn(max);
+    return [option, numberIn(min), greatest];
+  });
+}
+
+function numberIn(text: string): number {
+  return Number(text.replaceAll(/\s/g, ''));
+}
+
+function isTaken(option: string, value: number): boolean {
+  try {
+    if (option === 'httpStatus') resolveHttpStatus({ taken: value });
+    else if (option === 'retryDelay') resolveOptions({ retryDelay: { min: value } }, 3);
+    else resolveOptions({ [option]: value }, 3);
+    return true;
+  } catch (error) {
+    if (error instanceof RangeError) return false;
+    throw error;
+  }
 }
 
 function valueOf(stated: string): unknown {

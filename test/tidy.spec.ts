@@ -6,11 +6,14 @@ import { basename, dirname, join, sep } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 
 const root = join(import.meta.dirname, '..');
-const { peerDependencies, peerDependenciesMeta } = JSON.parse(read('package.json')) as {
+const { scripts, peerDependencies, peerDependenciesMeta } = JSON.parse(read('package.json')) as {
+  readonly scripts: object;
   readonly peerDependencies: object;
   readonly peerDependenciesMeta: object;
 };
 const optionalPeers = Object.keys(peerDependenciesMeta);
+/** Where a test run leaves its own, for nobody else. */
+const pictures = 'sample-app/screenshots/latest/';
 
 describe('the library', () => {
   const sources = filesBelow('lib').filter((file) => file.endsWith('.ts'));
@@ -143,11 +146,22 @@ describe('the documents', () => {
     expect(links.filter(({ target }) => !isShipped(target))).toEqual([]);
   });
 
-  it('name tests that exist as what shows a promise', () => {
-    const shown = [...read('docs/SAFETY.md').matchAll(/`((?:test|sample-app)\/[\w./-]+)`/g)];
+  it.each([...all, 'sample-app/README.md'])('%s names files and scripts that exist', (file) => {
+    const text = read(file);
+    const paths = [...text.matchAll(/`((?:test|sample-app|bench)\/[\w./-]+)`/g)];
+    const names = [...text.matchAll(/npm run (?:--silent )?([\w:-]+)/g)];
+
+    const isGone = ([, path = '']: readonly string[]): boolean =>
+      !existsSync(join(root, path)) && path !== pictures;
+
+    expect(paths.filter(isGone).map(([, path]) => path)).toEqual([]);
+    expect(names.map(([, name]) => name).filter((name) => !(String(name) in scripts))).toEqual([]);
+  });
+
+  it('name something that shows each promise', () => {
+    const shown = [...read('docs/SAFETY.md').matchAll(/`(?:test|sample-app)\/[\w./-]+`/g)];
 
     expect(shown.length).toBeGreaterThan(10);
-    for (const [, path] of shown) expect(existsSync(join(root, path ?? ''))).toBe(true);
   });
 
   it('name a test for each symptom, by its name', () => {

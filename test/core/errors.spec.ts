@@ -13,6 +13,8 @@ import {
   NoQuorumError,
   RedlockClosedError,
   RedlockError,
+  type LossReason,
+  type NodeVote,
 } from '../../lib/core/errors.js';
 import { describeAnswer, mayHoldKeys } from '../../lib/core/node-votes.js';
 import { setScene } from './scene.js';
@@ -66,6 +68,41 @@ describe.each(all)('the message of %s', (_name, code, error) => {
     // Whatever renders Markdown makes the anchor of a heading from its text.
     expect(errorsPage).toContain(`\n## ${section}\n`);
     expect(errorsPage).toContain(`\`${code}\``);
+  });
+});
+
+describe('the page on errors', () => {
+  const sectionOf = (start: string): string => errorsPage.split(start)[1]?.split('\n## ')[0] ?? '';
+
+  it('says what each vote means', () => {
+    const votes: Record<NodeVote['vote'], true> = {
+      granted: true,
+      taken: true,
+      stale: true,
+      quarantined: true,
+      failed: true,
+      revoked: true,
+      none: true,
+    };
+
+    const said = [...sectionOf('A vote is\n').matchAll(/^- `(\w+)`:/gm)];
+
+    expect(said.map(([, vote]) => vote)).toEqual(Object.keys(votes));
+  });
+
+  it('says what to do about each reason for which a lock is lost', () => {
+    const reasons: Record<LossReason, true> = {
+      expired: true,
+      suspended: true,
+      revoked: true,
+      maxHold: true,
+      closed: true,
+      released: true,
+    };
+
+    const said = [...sectionOf('\n## lock-lost\n').matchAll(/^\| `(\w+)` \|/gm)];
+
+    expect(said.map(([, reason]) => reason)).toEqual(['reason', ...Object.keys(reasons)]);
   });
 });
 
