@@ -141,6 +141,30 @@ describe('the fence records', () => {
     expect(answers).toEqual([[START, 'ahead', high], START]);
   });
 
+  // docs/OPERATIONS.md, "Sizing".
+  it('are about a third of what a held lock takes, which is some 300 bytes', async () => {
+    const used = async (): Promise<number> =>
+      Number(/used_memory:(\d+)/.exec(await client.info('memory'))?.[1]);
+    const before = await used();
+    const count = 10_000;
+
+    for (let first = 0; first < count; first += 1_000) {
+      const resources = Array.from({ length: 1_000 }, (_, index) =>
+        String(first + index).padStart(40, 'x'),
+      );
+      const ownerId = `${'f'.repeat(32)}:${first}`;
+      await acquire(START, requestFor({ world, resources, ownerId, token: START + first }));
+    }
+
+    const ofLock = ((await used()) - before) / count;
+    const ofRecord = Number(await client.memory('USAGE', EVEN, 'SAMPLES', 0)) / count;
+    // Newer servers than Redis 7.0 need less for what surrounds keys and fields.
+    expect(ofLock).toBeGreaterThan(150);
+    expect(ofLock).toBeLessThan(450);
+    expect(ofRecord / ofLock).toBeGreaterThan(0.25);
+    expect(ofRecord / ofLock).toBeLessThan(0.5);
+  });
+
   it('are as many as one owner has locks', async () => {
     const resources = Array.from({ length: 10_500 }, (_, index) => `r${index}`);
     const [all, one] = [
