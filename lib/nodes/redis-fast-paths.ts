@@ -13,7 +13,7 @@ import { stamped, STAMPED_TIME } from './redis-stamp.js';
 export const acquireAtOnce = (world: World): string => {
   const lock = firstLock(world);
   return `
-if #KEYS == ${lock}${isCounted(world)} then
+if #KEYS == ${lock}${andCounted(world)} then
   local key, owner, ttl, digits = KEYS[${lock}], ARGV[2], ARGV[3], ARGV[4]
   local holder = redis.call('GET', key)
   if not holder then ${grant(world)}
@@ -31,7 +31,7 @@ export const handOverAtOnce = (world: World): string => {
   const token = world.fencing ? '"(%d+)"' : '';
   const acquisition = `^%["acquire","(%d+)",1,%["([^"]+)"%],%[${token}%]%]$`;
   return `
-if #ARGV == 3 and #KEYS == ${second}${isCounted(world)} then
+if #ARGV == 3 and #KEYS == ${second}${andCounted(world)} then
   local key, holder = KEYS[${first}], string.match(ARGV[2], '^%["release","0",1,%["([^"]+)"%]')
   local ttl, owner, digits = string.match(ARGV[3], '${acquisition}')
   if holder and owner and key == KEYS[${second}] and redis.pcall('GET', key) == holder then
@@ -72,6 +72,6 @@ const grant = (world: World): string =>
     : `
     if redis.pcall('SET', key, owner, 'PX', ttl).ok then return ${STAMPED_TIME} end`;
 
-/** Whether a vote of this node counts. */
-const isCounted = ({ quarantine }: World): string =>
+/** Lua that goes on with a condition: and this node's votes count. */
+const andCounted = ({ quarantine }: World): string =>
   quarantine === 0 ? '' : ' and uncounted == 0';

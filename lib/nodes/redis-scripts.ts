@@ -99,13 +99,13 @@ end
 `;
 
 /** Makes a replica vote as if it refused writes: it is then reconnected, and its role found out. */
-const unlessReplica = ({ quarantine }: World): string =>
+const refuseIfReplica = ({ quarantine }: World): string =>
   quarantine === 0
     ? ''
     : `if isReplica then return redis.error_reply('READONLY It is a replica.') end`;
 
 /** Comes last, after whatever may be refused for want of memory. */
-const endOf = ({ quarantine }: World): string =>
+const writeCertificate = ({ quarantine }: World): string =>
   quarantine === 0
     ? ''
     : `if certificate and not isReplica then redis.pcall('SET', KEYS[1], certificate) end`;
@@ -126,16 +126,16 @@ end
 `;
 
 /**
- * Calls `operation` on all of KEYS. ARGV: the tag, owner, ttl, and with fencing the token. In place
- * of the ttl a release has '0' when it tells nobody, else the `wakes` of `wake`.
+ * Calls `operation` on all locks among KEYS. ARGV: the tag, owner, ttl, and with fencing the token.
+ * In place of the ttl a release has '0' when it tells nobody, else the `wakes` of `wake`.
  */
-function one(operation: 'acquire' | 'extend' | 'release', world: World): string {
+function callForOwner(operation: 'acquire' | 'extend' | 'release', world: World): string {
   const before = sharedKeys(world).length;
   return `${operation}(${before + 1}, #KEYS - ${before}, ARGV[2], ARGV[4], ARGV[3])`;
 }
 
 /** Answers with the node's time; where the vote is not `granted`, also with vote and figures. */
-const ANSWER_ONE = `
+const ANSWER_OWNER = `
 if vote == 'granted' then return ${STAMPED_TIME} end
 return {${STAMPED_TIME}, vote, figure, nth, holder}`;
 
@@ -188,33 +188,32 @@ end
 export function scriptsOf(world: World, isPersistent: boolean): RedisScripts {
   const { fencing, quarantine } = world;
   const begin = `${preamble(world)}${certificate(world, isPersistent)}`;
-  const vote = `${begin}${unlessReplica(world)}`;
-  const end = endOf(world);
+  const beginVote = `${begin}${refuseIfReplica(world)}`;
   const fences = fencing ? fencesIn(world) : '';
   const readClock = fencing && quarantine === 0 ? 'readClock()' : '';
   return {
-    acquire: script(`${vote}${readClock}${acquireAtOnce(world)}${fences}${ACQUIRE}
-local vote, figure, nth, holder = counted(${one('acquire', world)})
-${end}${ANSWER_ONE}`),
+    acquire: script(`${beginVote}${readClock}${acquireAtOnce(world)}${fences}${ACQUIRE}
+local vote, figure, nth, holder = counted(${callForOwner('acquire', world)})
+${writeCertificate(world)}${ANSWER_OWNER}`),
 
-    extend: script(`${vote}${fences}${EXTEND}
-local vote, figure, nth, holder = counted(${one('extend', world)})
-${end}${ANSWER_ONE}`),
+    extend: script(`${beginVote}${fences}${EXTEND}
+local vote, figure, nth, holder = counted(${callForOwner('extend', world)})
+${writeCertificate(world)}${ANSWER_OWNER}`),
 
     release: script(`${releaseAtOnce(world)}${preamble(world)}${wakeUpsIn(world)}${fences}
 ${RELEASE}
-local _, listeners = ${one('release', world)}
+local _, listeners = ${callForOwner('release', world)}
 return ${stamped('listeners')}`),
 
-    batch: script(`${vote}${readClock}${handOverAtOnce(world)}${fences}
+    batch: script(`${beginVote}${readClock}${handOverAtOnce(world)}${fences}
 ${ACQUIRE}${EXTEND}${wakeUpsIn(world)}${RELEASE}${batch(world)}
-${end}
+${writeCertificate(world)}
 if areAlike then return answers[1] end
 for place = 2, answered do answers[place] = answers[place] or 0 end
 return answers`),
 
     certify: script(`${begin}${agreement(world)}
-${quarantine === 0 ? 'readClock() local uncounted, replid = 0, 1' : end}
+${quarantine === 0 ? 'readClock() local uncounted, replid = 0, 1' : writeCertificate(world)}
 return {now, math.ceil(uncounted / 1000), replid and 1 or 0, exchangeRules()}`),
   };
 }
