@@ -52,9 +52,9 @@ local function remember(fields)
   readClock()
   local period = math.floor(now / ${R})
   local hash, ends = KEYS[${even} + period % 2], (period + 2) * ${R}
-  local known = tonumber(redis.call('HMGET', hash, '')[1] or 0)
-  if known <= now then redis.call('UNLINK', hash) end
-  if known < ends or known > now + ${KEPT_MAX} then
+  local keptUntil = tonumber(redis.call('HMGET', hash, '')[1] or 0)
+  if keptUntil <= now then redis.call('UNLINK', hash) end
+  if keptUntil < ends or keptUntil > now + ${KEPT_MAX} then
     redis.call('HSET', hash, '', string.format('%065.0f', ends))
     redis.call('PEXPIRE', hash, '${3 * world.fenceRetention}')
   end

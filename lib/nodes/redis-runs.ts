@@ -19,8 +19,10 @@ local function fail(places, problem)
 end
 
 local function acquireRun(first, answered, owners, tokens, ttl)
-  local call, low, high, granted, count = redis.pcall, now - skew, now + skew, entryOf('granted'), 0
-  local isKnown, fences, accepted, places = not isFenced, nil, {}, {}
+  local call, granted = redis.pcall, entryOf('granted')
+  local low, high = now - skew, now + skew
+  local isKnown, fences = not isFenced, nil
+  local accepted, places, count = {}, {}, 0
   if isFenced then isKnown, fences = pcall(fencesOf, first, first + #owners - 1) end
   for n, owner in ipairs(owners) do
     local at, token, isFresh = first + n - 1, tokens[n], isKnown
