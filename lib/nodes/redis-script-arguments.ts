@@ -81,6 +81,8 @@ export function inspectArguments(world: World, resource: string): ScriptArgument
   return [keys.length, ...keys];
 }
 
+// The ttl. For a release instead whether it tells anybody, and whether this process listens too, as
+// its script reads it: 0, 1 or 2.
 function figureOf(operation: BatchedOperation): number {
   if (operation.name !== 'release') return operation.request.ttl;
   return operation.request.wakes ? 1 + Number(operation.isListening) : 0;

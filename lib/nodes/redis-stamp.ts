@@ -18,7 +18,7 @@ export const stamped = (count: string): string => `${count} * ${TAGS} + ARGV[1]`
  */
 export const STAMPED_TIME = `now - now % -${TAGS} + ARGV[1]`;
 
-/** The node's time that a stamp counts. */
+/** The node's time, which a stamp counts in units of {@link TAGS} µs: the tag stands below them. */
 export function timeOf(count: number): Microseconds {
   return count * TAGS;
 }
