@@ -89,6 +89,24 @@ describe('an event loop that was blocked for longer than the ttl', () => {
 
     expect(lock.isValid).toBe(true);
   });
+
+  // docs/CHOOSING.md: what the default ttl survives.
+  it('for six seconds of the default ttl, still holds the lock, whenever that was', async () => {
+    const begins = Array.from({ length: 40 }, (_, index) => 100 * index);
+
+    const survived = await Promise.all(
+      begins.map(async (begin) => {
+        const { environment, redlock, until } = setScene();
+        const lock = await until(redlock.acquire('r', undefined, { watchdog: true }));
+        await environment.advance(begin);
+        environment.block(6_000);
+        await environment.advance(1);
+        return lock.isValid && lock.remaining > 9_000;
+      }),
+    );
+
+    expect(begins.filter((_, index) => survived[index] !== true)).toEqual([]);
+  });
 });
 
 describe('a wall clock', () => {
