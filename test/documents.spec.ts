@@ -7,6 +7,8 @@ import { describe, expect, it } from '@jest/globals';
 import ts from 'typescript';
 
 import { resolveOptions } from '../lib/core/options.js';
+import { Redlock } from '../lib/core/redlock.js';
+import { MemoryNode } from '../lib/nodes/memory-node.js';
 
 const root = join(import.meta.dirname, '..');
 const guides = readdirSync(join(root, 'docs')).filter((file) => file.endsWith('.md'));
@@ -64,6 +66,32 @@ describe('the pause between restarts of nodes on the operations page', () => {
     const [, seconds = ''] = /`minReadySeconds: (\d+)`/.exec(page) ?? [];
 
     expect(Number(seconds) * 1_000).toBe(1.5 * resolveOptions({}, 3).ttlMax + 3_000);
+  });
+});
+
+describe('the two changes in which the operations page renames a resource', () => {
+  const page = read('docs/OPERATIONS.md');
+  const [, old = '', renamed = ''] = /locked together, `\['(\S+)', '(\S+)'\]`/.exec(page) ?? [];
+  const nodes = [1, 2, 3].map(() => new MemoryNode());
+  const before = [old];
+  const between = [old, renamed];
+  const after = [renamed];
+
+  it.each([
+    ['before the first', before, between],
+    ['before the second', between, after],
+  ])('let replicas from %s and after it exclude each other', async (_which, ours, theirs) => {
+    const [our, their] = [new Redlock(nodes), new Redlock(nodes)];
+
+    const lock = await our.acquire(ours);
+    const meanwhile = await their.tryAcquire(theirs);
+    await lock.release();
+    const next = await their.acquire(theirs);
+    const thereafter = await our.tryAcquire(ours);
+    await next.release();
+
+    expect([meanwhile, thereafter]).toEqual([null, null]);
+    expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
   });
 });
 

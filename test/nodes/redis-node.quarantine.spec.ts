@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 
 import { connect } from 'node:net';
+import { setTimeout } from 'node:timers/promises';
 
 import type { RedlockOptions } from '../../lib/core/options.js';
 import { afterTest } from '../support/after-test.js';
@@ -32,6 +33,16 @@ describe('a server that forgets (quarantine)', () => {
     expect(remaining).toBeGreaterThan(50);
     expect(node.status().quarantineRemaining).toBe(0);
     expect(answer.vote).toBe('granted');
+  });
+
+  it('is quarantined from its first client on, however long it was up before', async () => {
+    const server = await startServer();
+    await setTimeout(worldOf(SHORT).quarantine);
+
+    const { log, node } = await startNode(server.url, SHORT);
+    await log.until(({ message }) => BEGUN.test(message));
+
+    expect(node.status().quarantineRemaining).toBeGreaterThan(50);
   });
 
   it('is quarantined where clients without quarantine have used it, which they go on doing', async () => {
@@ -132,7 +143,7 @@ describe('a server that forgets (quarantine)', () => {
     await server.stop();
     await log.untilState('down');
     await eventually(() => node.status().quarantineRemaining === 0);
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await setTimeout(50);
 
     expect(log.messages).not.toContain(OVER);
   });
