@@ -102,9 +102,15 @@ export class RedisConnection {
       this.#onReply(written, error, reply),
     );
     command.toWritable = () => bytes;
-    const sent = this.#client.sendCommand(command);
-    // If the application has wrapped this, as to trace commands, nobody else has that promise.
-    if (sent !== command.promise) Promise.resolve(sent).catch(ignore);
+    try {
+      const sent = this.#client.sendCommand(command);
+      // If the application has wrapped this, as to trace commands, nobody else has that promise.
+      if (sent !== command.promise) Promise.resolve(sent).catch(ignore);
+    } catch (error) {
+      // So may such a wrapper. From here it would keep other nodes from being asked, for ever.
+      const outcome = lostOutcome(`sendCommand threw ${printable(String(error))}`);
+      inMicrotask(() => this.#onEnd(outcome));
+    }
   }
 
   /** Ends the connection at once, without a word to the server. */

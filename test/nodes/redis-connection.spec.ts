@@ -199,6 +199,28 @@ describe('a command that fails', () => {
   });
 });
 
+describe('a command that its client throws at', () => {
+  it('ends the connection with what was thrown, when the call has returned', async () => {
+    const client = connect();
+    const order: unknown[] = [];
+    const connection = await new Promise<RedisConnection>((resolve) => {
+      const ended = ({ message }: { message: string }): unknown => order.push(message);
+      new RedisConnection(client, systemEnvironment.now, { ready: resolve, ended });
+    });
+    // As a tracer does whose hook expects arguments of each command.
+    jest.spyOn(client, 'sendCommand').mockImplementationOnce(() => {
+      throw new TypeError('no arguments');
+    });
+
+    connection.call(encodeCommand('ping'), (failure) => order.push(failure));
+    order.push('returned');
+    await setImmediate();
+
+    const reason = 'sendCommand threw TypeError: no arguments';
+    expect(order).toEqual(['returned', reason, lostOutcome(reason)]);
+  });
+});
+
 describe('a command that was answered', () => {
   it('lets go of who asked, although its client keeps it', async () => {
     const client = connect();
