@@ -145,7 +145,7 @@ export class RedisSubscriber {
     }
     this.#changed.clear();
     for (const names of portionsOf(ended)) {
-      client.unsubscribe(...names).catch((error: unknown) => this.#onRefused(client, error));
+      send(client, 'unsubscribe', names).catch((error: unknown) => this.#onRefused(client, error));
     }
     this.#ask(client, wanted);
   });
@@ -200,12 +200,11 @@ export class RedisSubscriber {
         for (const [, channel] of some) this.#onLive(client, channel);
       };
       this.#owe();
-      client
-        .subscribe(this.#commonChannel, ...some.map(([name]) => name))
-        .then(onLive, (error: unknown) => {
-          this.#settle(client);
-          this.#onRefused(client, error);
-        });
+      const names = [this.#commonChannel, ...some.map(([name]) => name)];
+      send(client, 'subscribe', names).then(onLive, (error: unknown) => {
+        this.#settle(client);
+        this.#onRefused(client, error);
+      });
     }
   }
 
@@ -264,6 +263,15 @@ export class RedisSubscriber {
       for (const listener of [...channel.listeners]) listener.onLive(false);
     }
   }
+}
+
+// Async, as a client throws where the application has wrapped its sending in something that does.
+async function send(
+  client: Redis,
+  command: 'subscribe' | 'unsubscribe',
+  names: readonly string[],
+): Promise<void> {
+  await client[command](...names);
 }
 
 function portionsOf<Each>(all: readonly Each[]): Each[][] {

@@ -7,7 +7,7 @@ import type { Redis } from 'ioredis';
 import type { RedisSubscriber } from '../../lib/nodes/redis-subscriber.js';
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
-import { client, server } from '../support/redis-of-spec.js';
+import { client, connect, server } from '../support/redis-of-spec.js';
 import { startRedisServer } from '../support/redis-servers.js';
 import { startPretender } from '../support/servers-of-test.js';
 import { CHANNEL, cutOff, Ear, ended, STALL, watch } from './subscriber-scene.js';
@@ -143,6 +143,30 @@ describe('a subscriber', () => {
     await environment.advance(2 * STALL);
 
     expect([connections.length, ear.live]).toEqual([1, []]);
+  });
+
+  it('bears that its client throws, as one does whose sending is wrapped, and hears the rest', async () => {
+    const { connections, environment, watched } = watch(server.url);
+    const ears = [new Ear(), new Ear(), new Ear()] as const;
+    const stop = watched.subscribe('first', ears[0]);
+    await ears[0].told(1);
+    const [connection = connect()] = connections;
+    const sent = jest.spyOn(connection, 'sendCommand');
+    const refuseOnce = (): unknown =>
+      sent.mockImplementationOnce(() => {
+        throw new Error('no trace');
+      });
+
+    refuseOnce();
+    watched.subscribe('second', ears[1]);
+    await nextTurn();
+    refuseOnce();
+    stop();
+    watched.subscribe(CHANNEL, ears[2]);
+    await ears[2].told(1);
+
+    expect(ears.map(({ live }) => live)).toEqual([[true], [], [true]]);
+    expect([connections.length, environment.pendingTimers]).toEqual([1, 0]);
   });
 
   it('bears that the server refuses its password, without a sound', async () => {
