@@ -171,6 +171,25 @@ describe('calls of one process', () => {
     expect(Math.max(...startTimer.mock.calls.map(([delay]) => delay))).toBe(longest);
   });
 
+  it.each([0, 1, 2])(
+    'pass over one in whose middle the stack was used up, at node %i',
+    async (at) => {
+      const { redlock, environment, node, owners, rejection, until } = setScene();
+      const overflow = new RangeError('Maximum call stack size exceeded');
+      jest.spyOn(node(at), 'acquire').mockImplementationOnce(() => {
+        throw overflow;
+      });
+
+      const error = await rejection(redlock.acquire('r', ttl));
+      await environment.advance(1_000);
+      const left = [...(await owners()), redlock.status().waiting];
+      const next = await until(redlock.acquire('r', ttl, { wait: 0 }));
+
+      expect([error, left]).toEqual([overflow, [null, null, null, 0]]);
+      expect(next.isValid).toBe(true);
+    },
+  );
+
   it('pass over one that has given up', async () => {
     const { redlock, until } = setScene();
     const lock = await until(redlock.acquire('r', ttl));
