@@ -177,8 +177,8 @@ function configuration(
   }
   if (replicaCount > 0) {
     findings.push(
-      `It has ${replicaCount} connected replica(s): after a failover its votes do not count ` +
-        'for a while. Run it without replicas.',
+      `It has ${replicaCount} connected replica(s): a failover may forget locks that are held. ` +
+        'Run it without replicas.',
     );
   }
   if (node.isPersistent && !isAppendOnly) {

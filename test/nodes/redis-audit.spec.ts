@@ -163,6 +163,13 @@ describe('what is found', () => {
     expect(findings).toEqual(Array.from({ length: 4 }, () => expect.stringMatching(STEP)));
   });
 
+  // By default a lone node has no quarantine, and a persistent one never has.
+  it('of replicas promises nothing that only quarantine keeps', () => {
+    const { findings } = verdictOn('role:master\r\nconnected_slaves:1\r\n');
+
+    expect(findings[0]).toContain('a failover may forget locks that are held');
+  });
+
   it('of a server is told without the control characters that it may send', () => {
     const { refusal } = verdictOn('role:sla\u001b[2Jve\r\n');
 
