@@ -2,7 +2,7 @@
 // pause, until it is granted, `wait` is spent, or it is interrupted. PROTOCOL.md sections 4.8
 // and 10.
 import { ignoreAbort, interruptOnAbort } from './abort-listener.js';
-import { Attempt, decidedBy, tieBreakerOf } from './attempt.js';
+import { Attempt, decidedBy, isSplit, tieBreakerAfter } from './attempt.js';
 import { SLOT } from './coalesced-timers.js';
 import { TIMER_ERROR } from './environment.js';
 import { Holding } from './holding.js';
@@ -50,6 +50,12 @@ export class Acquisition {
   readonly waiter: Waiter;
   /** How many attempts were made so far. */
   attempts = 0;
+  /** How long the nodes have in the present attempt. */
+  #timeout: Milliseconds;
+  /** The node that breaks ties in the present attempt; null where all are asked at once. */
+  #tieBreaker: number | null = null;
+  /** The last tie-breaker that was found taken; -1 where none was. */
+  #decider = -1;
 
   constructor(
     context: AcquisitionContext,
@@ -61,6 +67,7 @@ export class Acquisition {
     this.#options = options;
     this.#startedAt = context.environment.now();
     this.#fullTimeout = nodeTimeoutOf(context.options, options.ttl);
+    this.#timeout = this.#fullTimeout;
     this.waiter = new Waiter(context.environment, resources, hasBody ? options.ttl : null);
   }
 
@@ -95,8 +102,7 @@ export class Acquisition {
         return;
       }
       // A lock that is granted at once, as most are, costs no promise but this one.
-      const attempt = (onSettled: OnSettled): void =>
-        this.#startAttempt(0, this.#fullTimeout, null, onSettled);
+      const attempt = (onSettled: OnSettled): void => this.#startAttempt(0, onSettled);
       waitingRoom.firstAttempts.start(this.waiter, attempt, (result) => {
         if (result instanceof Holding) grant(result);
         else this.#retryUntilGranted(result).then(grant, refuse);
@@ -107,9 +113,7 @@ export class Acquisition {
   async #queueUp(): Promise<Holding> {
     await this.#untilTurn();
     // At once, however many are under way: the lock may have been left to it in place of others.
-    return this.#retryUntilGranted(
-      this.#takeReceived() ?? (await this.#attempt(0, this.#fullTimeout, null)),
-    );
+    return this.#retryUntilGranted(this.#takeReceived() ?? (await this.#attempt(0)));
   }
 
   async #untilTurn(): Promise<void> {
@@ -138,48 +142,51 @@ export class Acquisition {
   // Goes on from the first attempt, which had its full time, because `wait: 0` means one attempt.
   // Later ones keep to `wait`, except those that a split vote calls for.
   async #retryUntilGranted(first: AttemptResult): Promise<Holding> {
-    let timeout = this.#fullTimeout;
-    let refused: FailedAttempt | null = null;
-    let decider = -1;
-    let tieBreaker: number | null = null;
-    let result = await this.#retryWhileStale(first, timeout, null);
+    let reported: FailedAttempt | null = null;
+    let result = await this.#retryWhileStale(first);
     while (!(result instanceof Holding)) {
       // Silence in an attempt that was cut short, or from the one node that was to decide for all,
       // or from those that were asked after it, says less than the attempt before it.
-      const isPartial = timeout < this.#fullTimeout || tieBreaker !== null;
-      if (refused === null || !isPartial || result.verdict !== 'noQuorum') refused = result;
-      this.#noteRefusal(result, refused);
+      const isPartial = this.#timeout < this.#fullTimeout || this.#tieBreaker !== null;
+      if (reported === null || !isPartial || result.verdict !== 'noQuorum') reported = result;
+      this.#noteFailure(result, reported);
       // Time heals no misconfiguration: say it now rather than after `wait`.
-      if (result.verdict === 'misconfigured' || this.#isSpent(result)) throw this.#refusal(refused);
+      const isFinal = result.verdict === 'misconfigured' || this.#isSpent(result);
+      if (isFinal) throw this.#refusal(reported);
       this.#context.waitingRoom.giveWay(this.waiter);
       await this.#rest(result);
-      if (this.#isSpent(result)) throw this.#refusal(refused);
+      if (this.#isSpent(result)) throw this.#refusal(reported);
       // Calls that it let pass are before it, and may hold what it wants.
       await this.#untilTurn();
-      const patience = this.#patience();
-      timeout = patience === 0 ? this.#fullTimeout : Math.min(this.#fullTimeout, patience);
-      decider = decidedBy(result) ?? decider;
-      tieBreaker = tieBreakerOf(result, patience === 0 ? decider : -1);
-      const next = await this.#attempt(0, timeout, tieBreaker);
-      result = await this.#retryWhileStale(next, timeout, tieBreaker);
+      this.#prepareAfter(result);
+      result = await this.#retryWhileStale(await this.#attempt(0));
     }
     return result;
   }
 
-  #noteRefusal(result: FailedAttempt, refused: FailedAttempt): void {
-    const isOutage = refused.verdict === 'noQuorum' || refused.verdict === 'misconfigured';
+  // `reported`: the attempt that the error is about if the call ends now.
+  #noteFailure(result: FailedAttempt, reported: FailedAttempt): void {
+    const isOutage = reported.verdict === 'noQuorum' || reported.verdict === 'misconfigured';
     for (const { line } of this.waiter.places) {
       // Calls behind this one may run out of patience before it is their turn to ask.
-      line.outage = isOutage ? refused : null;
-      if (tieBreakerOf(result) !== null) line.forgetTurn();
+      line.outage = isOutage ? reported : null;
+      if (isSplit(result)) line.forgetTurn();
     }
+  }
+
+  // Within `wait` the first live node breaks the tie each time: all who contend choose the same.
+  #prepareAfter(result: FailedAttempt): void {
+    const patience = this.#patience();
+    this.#timeout = patience === 0 ? this.#fullTimeout : Math.min(this.#fullTimeout, patience);
+    this.#decider = decidedBy(result) ?? this.#decider;
+    this.#tieBreaker = tieBreakerAfter(result, patience === 0 ? this.#decider : -1);
   }
 
   #isSpent(result: FailedAttempt): boolean {
     if (this.#patience() > 0) return false;
     // The key on the deciding node may be that of somebody who is gone.
-    const isSplit = (decidedBy(result) ?? tieBreakerOf(result)) !== null;
-    if (this.attempts >= SPLIT_ATTEMPTS_MIN || !isSplit) return true;
+    const isUndecided = decidedBy(result) !== null || isSplit(result);
+    if (this.attempts >= SPLIT_ATTEMPTS_MIN || !isUndecided) return true;
     // None behind a holder of this process: the lock may be handed to this call while it rests, and
     // it would not look for that, but ask the nodes.
     return !this.#context.waitingRoom.isTurn(this.waiter);
@@ -206,11 +213,7 @@ export class Acquisition {
   }
 
   // Up to three more attempts at once while only the token was in the way.
-  async #retryWhileStale(
-    first: AttemptResult,
-    timeout: Milliseconds,
-    tieBreaker: number | null,
-  ): Promise<AttemptResult> {
+  async #retryWhileStale(first: AttemptResult): Promise<AttemptResult> {
     const { tokens } = this.#context;
     let low: Microseconds = 0;
     let result = first;
@@ -221,26 +224,18 @@ export class Acquisition {
       const stale = result.answers.filter((answer) => answer?.vote === 'stale');
       low = Math.max(low, ...tokens.boundsOf(stale));
       if (stale.some((answer) => answer.isAhead)) tokens.forget();
-      result = await this.#attempt(low, timeout, tieBreaker);
+      result = await this.#attempt(low);
     }
   }
 
-  #attempt(
-    low: Microseconds,
-    timeout: Milliseconds,
-    tieBreaker: number | null,
-  ): Promise<AttemptResult> {
+  // `low`: the highest bound with which a node has refused a token of this call; 0 at first.
+  #attempt(low: Microseconds): Promise<AttemptResult> {
     return new Promise((resolve) => {
-      this.#startAttempt(low, timeout, tieBreaker, resolve);
+      this.#startAttempt(low, resolve);
     });
   }
 
-  #startAttempt(
-    low: Microseconds,
-    timeout: Milliseconds,
-    tieBreaker: number | null,
-    onSettled: OnSettled,
-  ): void {
+  #startAttempt(low: Microseconds, onSettled: OnSettled): void {
     const { options, tokens, waitingRoom } = this.#context;
     const isFollowed = waitingRoom.startAttempt(this.waiter);
     const request = {
@@ -253,7 +248,7 @@ export class Acquisition {
     this.attempts += 1;
     const attempt = new Attempt(this.#context, tokens, request, onSettled);
     this.waiter.attempt = attempt;
-    attempt.start(timeout, tieBreaker);
+    attempt.start(this.#timeout, this.#tieBreaker);
     // Interrupted after it was woken: the lock may have been left to it, so that nobody else was
     // told that it is free. The cancelled attempt tells them.
     if (this.waiter.isInterrupted) attempt.cancel();

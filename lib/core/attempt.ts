@@ -33,14 +33,20 @@ export function decidedBy({ tieBreaker, verdict }: FailedAttempt): number | null
   return verdict === 'taken' ? tieBreaker : null;
 }
 
+/** Whether some nodes granted it and others were taken, so that perhaps nobody got a quorum. */
+export function isSplit({ answers, verdict }: FailedAttempt): boolean {
+  return verdict === 'taken' && answers.some((answer) => answer?.vote === 'granted');
+}
+
 /**
- * The node that the next attempt asks first, as its tie-breaker; null unless the vote was split, so
- * that perhaps nobody got a quorum. It is the first live node after `decider`, which this call has
- * found taken as a tie-breaker: its key may have been left by somebody who is gone.
+ * The node that the next attempt asks first, as its tie-breaker; null unless the vote was split. It
+ * is the first live node after `decider`, which this call has found taken as a tie-breaker: its key
+ * may have been left by somebody who is gone.
  * Source: PROTOCOL.md sections 4.8 and 10.
  */
-export function tieBreakerOf({ answers, verdict }: FailedAttempt, decider = -1): number | null {
-  if (verdict !== 'taken' || !answers.some((answer) => answer?.vote === 'granted')) return null;
+export function tieBreakerAfter(attempt: FailedAttempt, decider: number): number | null {
+  if (!isSplit(attempt)) return null;
+  const { answers } = attempt;
   const isLive = answers.map((answer) => answer?.vote === 'granted' || answer?.vote === 'taken');
   const next = isLive.indexOf(true, decider + 1);
   return next < 0 ? isLive.indexOf(true) : next;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 
-import { tieBreakerOf } from '../../lib/core/attempt.js';
+import { tieBreakerAfter } from '../../lib/core/attempt.js';
 import { Holding } from '../../lib/core/holding.js';
 import {
   ownerId,
@@ -122,6 +122,6 @@ describe('the tie-breaker of the next attempt', () => {
     const taken = { vote: 'taken', remaining: 1, nth: 1, ownerId: 'another' } as const;
     const split = { verdict: 'taken', answers: [null, granted, taken], tieBreaker: null } as const;
 
-    expect(tieBreakerOf(split, decider)).toBe(tieBreaker);
+    expect(tieBreakerAfter(split, decider)).toBe(tieBreaker);
   });
 });

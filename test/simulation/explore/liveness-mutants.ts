@@ -32,11 +32,7 @@ export const livenessMutants: readonly Mutant[] = [
     name: 'the tie-breaker is believed at once',
     rule: '4.8: who finds the tie-breaker taken asks all nodes the next time',
     patches: [
-      core(
-        'acquisition',
-        '(decidedBy(result) ?? tieBreakerOf(result)) !== null',
-        'decidedBy(result) === null && tieBreakerOf(result) !== null',
-      ),
+      core('acquisition', 'decidedBy(result) !== null || isSplit(result)', 'isSplit(result)'),
     ],
   },
   {
@@ -49,7 +45,7 @@ export const livenessMutants: readonly Mutant[] = [
     name: 'the same node breaks the tie again after pauses alike',
     rule: '4.8: pauses drawn from what is within nodeTimeout; the next live node breaks the tie',
     patches: [
-      core('acquisition', 'patience === 0 ? decider : -1', '-1'),
+      core('acquisition', 'patience === 0 ? this.#decider : -1', '-1'),
       core(
         'acquisition',
         'this.waiter.pause(this.#randomOf({ min, max }));',
