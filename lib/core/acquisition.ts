@@ -97,7 +97,7 @@ export class Acquisition {
         if (signal !== null) ignoreAbort(signal, this.waiter);
         reject(error);
       };
-      if (!waitingRoom.isTurn(this.waiter)) {
+      if (!waitingRoom.mayTry(this.waiter)) {
         this.#queueUp().then(grant, refuse);
         return;
       }
@@ -111,14 +111,14 @@ export class Acquisition {
   }
 
   async #queueUp(): Promise<Holding> {
-    await this.#untilTurn();
+    await this.#untilItMayTry();
     // At once, however many are under way: the lock may have been left to it in place of others.
     return this.#retryUntilGranted(this.#takeReceived() ?? (await this.#attempt(0)));
   }
 
-  async #untilTurn(): Promise<void> {
+  async #untilItMayTry(): Promise<void> {
     const { waitingRoom } = this.#context;
-    while (this.waiter.received === null && !waitingRoom.isTurn(this.waiter)) {
+    while (this.waiter.received === null && !waitingRoom.mayTry(this.waiter)) {
       const patience = this.#patience();
       if (patience === 0) {
         // Nobody is waiting ahead of it: one attempt, so that the error tells what the nodes say.
@@ -157,7 +157,7 @@ export class Acquisition {
       await this.#rest(result);
       if (this.#isSpent(result)) throw this.#refusal(reported);
       // Calls that it let pass are before it, and may hold what it wants.
-      await this.#untilTurn();
+      await this.#untilItMayTry();
       this.#prepareAfter(result);
       result = await this.#retryWhileStale(await this.#attempt(0));
     }
@@ -168,7 +168,7 @@ export class Acquisition {
   #noteFailure(result: FailedAttempt, reported: FailedAttempt): void {
     const isOutage = reported.verdict === 'noQuorum' || reported.verdict === 'misconfigured';
     for (const { line } of this.waiter.places) {
-      // Calls behind this one may run out of patience before it is their turn to ask.
+      // Calls behind this one may run out of patience before they may ask.
       line.outage = isOutage ? reported : null;
       if (isSplit(result)) line.forgetTurn();
     }
@@ -189,7 +189,7 @@ export class Acquisition {
     if (this.attempts >= SPLIT_ATTEMPTS_MIN || !isUndecided) return true;
     // None behind a holder of this process: the lock may be handed to this call while it rests, and
     // it would not look for that, but ask the nodes.
-    return !this.#context.waitingRoom.isTurn(this.waiter);
+    return !this.#context.waitingRoom.mayTry(this.waiter);
   }
 
   async #rest({ verdict }: FailedAttempt): Promise<void> {
@@ -237,7 +237,7 @@ export class Acquisition {
 
   #startAttempt(low: Microseconds, onSettled: OnSettled): void {
     const { options, tokens, waitingRoom } = this.#context;
-    const isFollowed = waitingRoom.startAttempt(this.waiter);
+    const isFollowed = waitingRoom.noteAttempt(this.waiter);
     const request = {
       world: options.world,
       resources: this.waiter.resources,

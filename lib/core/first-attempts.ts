@@ -21,7 +21,7 @@ class Later extends Linked<Later> {
   }
 }
 
-/** The attempts of calls whose turn it is at once: so many at a time, in the order of the calls. */
+/** The attempts of calls that may try at once: so many at a time, in the order of the calls. */
 export class FirstAttempts {
   /** How many resources the attempts that are under way want together. */
   #wanted = 0;

@@ -1,4 +1,4 @@
-// Who waits for what in this process, and whose turn it is. PROTOCOL.md section 10.
+// Who waits for what in this process, and who may try. PROTOCOL.md section 10.
 //
 // One FIFO queue per resource, headed by the call that holds the lock or tries to get it, so that
 // calls of one process never vote each other down. A released lock goes straight to the next call
@@ -64,11 +64,11 @@ export class WaitingRoom {
 
   /** The waiter has tried in vain: if it may be passed, calls whose callers hold locks do so. */
   giveWay(waiter: Waiter): void {
-    for (const passing of letPass(waiter)) if (this.isTurn(passing)) passing.wake();
+    for (const passing of letPass(waiter)) if (this.mayTry(passing)) passing.wake();
   }
 
   /** Whether the waiter may try: no call is ahead of it, and no other process goes first. */
-  isTurn(waiter: Waiter): boolean {
+  mayTry(waiter: Waiter): boolean {
     return waiter.places.every(({ line }) => line.head === waiter && line.yieldsUntil === null);
   }
 
@@ -97,7 +97,7 @@ export class WaitingRoom {
    * The waiter tries now: only what is heard from now on is worth another attempt. Returns whether
    * other calls of this process queue behind it, so that it may hand its lock over.
    */
-  startAttempt(waiter: Waiter): boolean {
+  noteAttempt(waiter: Waiter): boolean {
     let isFollowed = waiter.handOverTtl !== null;
     waiter.isWoken = false;
     for (const { line } of waiter.places) {
@@ -108,8 +108,8 @@ export class WaitingRoom {
   }
 
   /**
-   * Rests until a release by another process was heard and it is this one's turn. Where it hears
-   * nothing further, it rests for no longer than `drawRest` and `patience` say.
+   * Rests until a release by another process was heard and it is the turn of this one. Where it
+   * hears nothing further, it rests for no longer than `drawRest` and `patience` say.
    * @throws the reason of the interruption.
    */
   async restUntilTurn(
@@ -141,7 +141,7 @@ export class WaitingRoom {
     }
   }
 
-  /** Leaves all queues (lock lost or call given up) and wakes those whose turn it is. */
+  /** Leaves all queues (lock lost or call given up) and wakes those who head all of theirs now. */
   leave(waiter: Waiter): void {
     this.#wakeHeads(this.#remove(waiter));
   }
@@ -181,7 +181,7 @@ export class WaitingRoom {
   // Who is about to try is not passed, and gives way when that was in vain.
   #placesBehind(held: readonly string[], wanted: readonly Line[]): ReadonlyMap<Line, Place> {
     const waiting = held.map((resource) => this.#lines.get(resource)?.firstWaiting ?? null);
-    const isPassed = (waiter: Waiter): boolean => waiter.mayBePassed && !this.isTurn(waiter);
+    const isPassed = (waiter: Waiter): boolean => waiter.mayBePassed && !this.mayTry(waiter);
     const passed = wanted.map((line) => (line.passable > 0 ? line.find(isPassed) : null));
     return placesBehind([...waiting, ...passed]);
   }
@@ -256,7 +256,7 @@ export class WaitingRoom {
   // all queues of a call each time would take a second when it wants a thousand.
   #wakeHeads(lines: readonly Line[]): void {
     for (const head of headsOf(lines)) {
-      if (!head.isWoken && this.#isFirst(head)) head.wake();
+      if (!head.isWoken && this.#headsAll(head)) head.wake();
     }
   }
 
@@ -267,7 +267,7 @@ export class WaitingRoom {
     if (!lines.every(mayGo)) return [];
     const freed = new Set(lines);
     const willTry = (head: Waiter): boolean =>
-      head.isPausing && this.isTurn(head) && head.places.every(({ line }) => freed.has(line));
+      head.isPausing && this.mayTry(head) && head.places.every(({ line }) => freed.has(line));
     const heads = headsOf(lines);
     return heads.every(willTry) ? heads : [];
   }
@@ -279,7 +279,7 @@ export class WaitingRoom {
 
   // Goes on from the queue that stopped it last time: a call heads a queue until it leaves. If one
   // whose caller it waits for has gone before it since, it is woken in vain, and looks again.
-  #isFirst(waiter: Waiter): boolean {
+  #headsAll(waiter: Waiter): boolean {
     const { places } = waiter;
     while (places[waiter.headed]?.line.head === waiter) waiter.headed += 1;
     return waiter.headed === places.length;

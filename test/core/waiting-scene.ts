@@ -44,8 +44,7 @@ export function setUp() {
     }
     return holder;
   };
-  /** Whether it is the waiter's turn. */
-  const isReady = (waiter: Waiter): boolean => waitingRoom.isTurn(waiter);
+  const mayTry = (waiter: Waiter): boolean => waitingRoom.mayTry(waiter);
   const moves = { enter, enterInside, grant, hold, handOnToTheLimit, tellOf };
-  return { environment, nodes, waitingRoom, ...moves, isReady };
+  return { environment, nodes, waitingRoom, ...moves, mayTry };
 }

@@ -80,7 +80,7 @@ describe('a process that waits for others', () => {
     const waiter = enter('r');
     waitingRoom.listen(waiter);
     await environment.settle();
-    waitingRoom.startAttempt(waiter);
+    waitingRoom.noteAttempt(waiter);
     const isAwake = watch(waiter.pause(1_000));
 
     nodes[0]?.forgeWakeUp('r');
@@ -102,7 +102,7 @@ describe('a process that waits for others', () => {
 
     nodes[0]?.forgeWakeUp('r');
     await environment.settle();
-    waitingRoom.startAttempt(waiter);
+    waitingRoom.noteAttempt(waiter);
     const isAwake = watch(waiter.pause(1_000));
     nodes[1]?.forgeWakeUp('r');
     await environment.settle();
@@ -116,7 +116,7 @@ describe('a process that waits for others', () => {
       const waiter = enter(...namesOf(count));
       waitingRoom.listen(waiter);
       await environment.settle();
-      waitingRoom.startAttempt(waiter);
+      waitingRoom.noteAttempt(waiter);
       const isAwake = watch(waiter.pause(1_000));
       return async () => {
         await tellOf(namesOf(count));
@@ -154,7 +154,7 @@ describe('a process that waits for others', () => {
     const waiter = enter('r');
     waitingRoom.listen(waiter);
     await environment.settle();
-    waitingRoom.startAttempt(waiter);
+    waitingRoom.noteAttempt(waiter);
 
     for (const node of nodes) node.forgeWakeUp('r');
     await environment.settle();
@@ -167,17 +167,17 @@ describe('a process that waits for others', () => {
 
 describe('the turn of other processes', () => {
   it('begins anew when they are told anew', async () => {
-    const { environment, waitingRoom, enter, isReady } = setUp();
+    const { environment, waitingRoom, enter, mayTry } = setUp();
     waitingRoom.settle(['r'], 1);
     await environment.advance(3);
 
     waitingRoom.settle(['r'], 1);
     const late = enter('r');
     await environment.advance(4);
-    const whileTheyGo = isReady(late);
+    const whileTheyGo = mayTry(late);
     await environment.advance(1);
 
-    expect([whileTheyGo, isReady(late)]).toEqual([false, true]);
+    expect([whileTheyGo, mayTry(late)]).toEqual([false, true]);
   });
 
   describe('after half a second in which they were told in vain', () => {
@@ -193,13 +193,13 @@ describe('the turn of other processes', () => {
     };
 
     it('is long enough for who is far away', async () => {
-      const { environment, isReady, next } = await tellOthers(11);
+      const { environment, mayTry, next } = await tellOthers(11);
 
       await environment.advance(99);
-      const whileTheyGo = isReady(next);
+      const whileTheyGo = mayTry(next);
       await environment.advance(2);
 
-      expect([whileTheyGo, isReady(next)]).toEqual([false, true]);
+      expect([whileTheyGo, mayTry(next)]).toEqual([false, true]);
     });
 
     it('is short before, and after that', async () => {
@@ -207,15 +207,15 @@ describe('the turn of other processes', () => {
 
       for (const { environment } of [before, after]) await environment.advance(6);
 
-      expect([before, after].map(({ isReady, next }) => isReady(next))).toEqual([true, true]);
+      expect([before, after].map(({ mayTry, next }) => mayTry(next))).toEqual([true, true]);
     });
   });
 
   it('on thousands of resources ends, and who waits looks at each of them once', async () => {
     const prepare = (count: number) => {
-      const { environment, waitingRoom, enter, hold, isReady } = setUp();
+      const { environment, waitingRoom, enter, hold, mayTry } = setUp();
       const untilReady = async (waiter: Waiter): Promise<void> => {
-        while (!isReady(waiter)) await waiter.pause(1_000);
+        while (!mayTry(waiter)) await waiter.pause(1_000);
       };
       waitingRoom.handOn(hold(...namesOf(count)));
       waitingRoom.settle(namesOf(count), 1);
@@ -240,6 +240,6 @@ describe('the turn of other processes', () => {
     const late = enter('r');
     await environment.advance(10);
 
-    expect(waitingRoom.isTurn(late)).toBe(true);
+    expect(waitingRoom.mayTry(late)).toBe(true);
   });
 });

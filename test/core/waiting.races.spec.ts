@@ -102,7 +102,7 @@ describe('the delay before a race', () => {
       const { waitingRoom, waiter, tell } = await listenToEach();
 
       const delays = [await tell(0, 1)];
-      waitingRoom.startAttempt(waiter);
+      waitingRoom.noteAttempt(waiter);
       delays.push(await tell(2), await tell(0), await tell(1));
 
       expect(delays).toEqual([10, 10, 10, 7]);

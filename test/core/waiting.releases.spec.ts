@@ -29,7 +29,7 @@ describe('a lock that is released', () => {
     { heldFor: [30, 30], isHandedOn: false },
     { heldFor: [60, 40], isHandedOn: true },
   ])('by who held it for $heldFor ms, is handed on: $isHandedOn', async (run) => {
-    const { environment, waitingRoom, enter, grant, hold, isReady } = setUp();
+    const { environment, waitingRoom, enter, grant, hold, mayTry } = setUp();
     let holder = hold('r');
     let isHandedOn = true;
 
@@ -38,7 +38,7 @@ describe('a lock that is released', () => {
       const next = enter('r');
       void next.pause(1_000);
       isHandedOn = waitingRoom.handOn(holder).length > 0;
-      expect(isReady(next)).toBe(isHandedOn);
+      expect(mayTry(next)).toBe(isHandedOn);
       waitingRoom.settle(['r'], 0);
       grant(next);
       holder = next;
@@ -59,7 +59,7 @@ describe('a lock that is released', () => {
   });
 
   it('is not handed on to a call that has slept and tries now, but leaves it its turn', async () => {
-    const { environment, waitingRoom, enter, hold, isReady } = setUp();
+    const { environment, waitingRoom, enter, hold, mayTry } = setUp();
     const holder = hold('r');
     const next = enter('r');
     void next.pause(10);
@@ -68,7 +68,7 @@ describe('a lock that is released', () => {
     const calls = waitingRoom.handOn(holder);
 
     expect(calls).toEqual([]);
-    expect(isReady(next)).toBe(true);
+    expect(mayTry(next)).toBe(true);
   });
 
   it('is not handed on where nobody waits, or not for all of its resources', () => {
@@ -124,37 +124,37 @@ describe('a lock that is released', () => {
   });
 
   it('lets its process ask again only when the others are told, after 16 in a row', async () => {
-    const { environment, waitingRoom, enter, hold, handOnToTheLimit, isReady } = setUp();
+    const { environment, waitingRoom, enter, hold, handOnToTheLimit, mayTry } = setUp();
     const holder = handOnToTheLimit(hold('r'));
     const last = enter('r');
     void last.pause(1_000);
 
     waitingRoom.handOn(holder);
     await environment.settle();
-    const whileTold = isReady(last);
+    const whileTold = mayTry(last);
     const isAwake = watch(last.pause(1_000));
     waitingRoom.settle(['r'], 0);
     await environment.settle();
 
     expect(whileTold).toBe(false);
-    expect(isReady(last)).toBe(true);
+    expect(mayTry(last)).toBe(true);
     expect(isAwake()).toBe(true);
   });
 
   it('lets other processes go first for 5 ms, where any were told', async () => {
-    const { environment, waitingRoom, enter, hold, isReady } = setUp();
+    const { environment, waitingRoom, enter, hold, mayTry } = setUp();
     waitingRoom.handOn(hold('r'));
 
     waitingRoom.settle(['r'], 1);
     const late = enter('r');
     await environment.advance(4.5);
-    const whileTheyGo = isReady(late);
+    const whileTheyGo = mayTry(late);
     const timersHoldingTheProcess = environment.processHoldingTimers;
     await environment.advance(1);
 
     expect(whileTheyGo).toBe(false);
     expect(timersHoldingTheProcess).toBe(0);
-    expect(isReady(late)).toBe(true);
+    expect(mayTry(late)).toBe(true);
     expect(environment.pendingTimers).toBe(0);
   });
 });

@@ -6,45 +6,45 @@ import { namesOf, setUp } from './waiting-scene.js';
 
 describe('a queue', () => {
   it('serves in the order of arrival', () => {
-    const { waitingRoom, enter, isReady } = setUp();
+    const { waitingRoom, enter, mayTry } = setUp();
     const waiters = [enter('r'), enter('r'), enter('r')] as const;
 
-    const atFirst = waiters.map(isReady);
+    const atFirst = waiters.map(mayTry);
     waitingRoom.leave(waiters[0]);
-    const then = waiters.slice(1).map(isReady);
+    const then = waiters.slice(1).map(mayTry);
 
     expect(atFirst).toEqual([true, false, false]);
     expect(then).toEqual([true, false]);
   });
 
   it('is one for each resource', () => {
-    const { enter, isReady } = setUp();
+    const { enter, mayTry } = setUp();
 
     const [one, other] = [enter('a'), enter('b')];
 
-    expect(isReady(one)).toBe(true);
-    expect(isReady(other)).toBe(true);
+    expect(mayTry(one)).toBe(true);
+    expect(mayTry(other)).toBe(true);
   });
 
   it('forgets who gives up in the middle of it', () => {
-    const { waitingRoom, enter, isReady } = setUp();
+    const { waitingRoom, enter, mayTry } = setUp();
     const [first, second, third] = [enter('r'), enter('r'), enter('r')];
 
     waitingRoom.leave(second);
     waitingRoom.leave(first);
 
-    expect(isReady(third)).toBe(true);
+    expect(mayTry(third)).toBe(true);
     expect(waitingRoom.size).toBe(1);
   });
 
   it('is not disturbed by somebody who leaves twice', () => {
-    const { waitingRoom, enter, isReady } = setUp();
+    const { waitingRoom, enter, mayTry } = setUp();
     const [first, second] = [enter('r'), enter('r')];
 
     waitingRoom.leave(first);
     waitingRoom.leave(first);
 
-    expect(isReady(second)).toBe(true);
+    expect(mayTry(second)).toBe(true);
     waitingRoom.leave(second);
     waitingRoom.leave(second);
     expect(waitingRoom.size).toBe(0);
@@ -91,15 +91,15 @@ describe('a queue', () => {
   );
 
   it('is headed by the call that has the lock, which does not wait any more', () => {
-    const { waitingRoom, enter, hold, isReady } = setUp();
+    const { waitingRoom, enter, hold, mayTry } = setUp();
 
     const holder = hold('r');
     const next = enter('r');
 
-    expect(isReady(next)).toBe(false);
+    expect(mayTry(next)).toBe(false);
     expect(waitingRoom.size).toBe(1);
     waitingRoom.leave(holder);
-    expect(isReady(next)).toBe(true);
+    expect(mayTry(next)).toBe(true);
   });
 
   it('is passed over by nobody but those behind a holder alone', () => {
@@ -124,22 +124,22 @@ describe('a queue', () => {
 
 describe('a call whose caller holds a lock', () => {
   it('goes before those that wait for that lock, for they wait for it', () => {
-    const { waitingRoom, enter, enterInside, hold, isReady } = setUp();
+    const { waitingRoom, enter, enterInside, hold, mayTry } = setUp();
     const holder = hold('a');
     const both = enter('a', 'b');
 
     const inside = enterInside(['a'], 'b');
     const insideToo = enterInside(['a'], 'b');
 
-    expect([inside, insideToo, both].map(isReady)).toEqual([true, false, false]);
+    expect([inside, insideToo, both].map(mayTry)).toEqual([true, false, false]);
     waitingRoom.leave(inside);
-    expect([insideToo, both].map(isReady)).toEqual([true, false]);
+    expect([insideToo, both].map(mayTry)).toEqual([true, false]);
     for (const waiter of [insideToo, holder]) waitingRoom.leave(waiter);
-    expect(isReady(both)).toBe(true);
+    expect(mayTry(both)).toBe(true);
   });
 
   it('goes before those behind them, in whatever queue', () => {
-    const { enter, enterInside, hold, isReady } = setUp();
+    const { enter, enterInside, hold, mayTry } = setUp();
     hold('a');
     enter('a', 'c');
     enter('c', 'd');
@@ -147,52 +147,52 @@ describe('a call whose caller holds a lock', () => {
 
     const inside = enterInside(['a'], 'b', 'd');
 
-    expect([inside, last].map(isReady)).toEqual([true, false]);
+    expect([inside, last].map(mayTry)).toEqual([true, false]);
   });
 
   it('goes before calls for more that wait elsewhere: who has that may wait for its caller', () => {
-    const { enter, enterInside, hold, isReady } = setUp();
+    const { enter, enterInside, hold, mayTry } = setUp();
     for (const each of ['a', 'b']) hold(each);
     const both = enter('a', 'c');
 
     const inside = enterInside(['b'], 'c');
     enterInside(['a'], 'b');
 
-    expect([inside, both].map(isReady)).toEqual([true, false]);
+    expect([inside, both].map(mayTry)).toEqual([true, false]);
   });
 
   it('is let pass by a call for more that has tried in vain, and then woken', async () => {
-    const { environment, waitingRoom, enter, enterInside, hold, isReady } = setUp();
+    const { environment, waitingRoom, enter, enterInside, hold, mayTry } = setUp();
     hold('b');
     const both = enter('a', 'c');
     const inside = enterInside(['b'], 'c');
     const others = [enter('c'), enter('c', 'd')];
     const isAwake = watch(inside.pause(1_000));
-    const before = [both, inside, ...others].map(isReady);
+    const before = [both, inside, ...others].map(mayTry);
 
     waitingRoom.giveWay(both);
     await environment.settle();
 
     expect(before).toEqual([true, false, false, false]);
-    expect([both, inside, ...others].map(isReady)).toEqual([false, true, false, false]);
+    expect([both, inside, ...others].map(mayTry)).toEqual([false, true, false, false]);
     expect(isAwake()).toBe(true);
     waitingRoom.leave(inside);
-    expect([both, ...others].map(isReady)).toEqual([true, false, false]);
+    expect([both, ...others].map(mayTry)).toEqual([true, false, false]);
   });
 
   it('passes no call for one resource, and none inside another lock', () => {
-    const { waitingRoom, enter, enterInside, hold, isReady } = setUp();
+    const { waitingRoom, enter, enterInside, hold, mayTry } = setUp();
     for (const each of ['a', 'b', 'd', 'e']) hold(each);
     const before = [enter('c'), enterInside(['e'], 'f', 'g')];
 
     const inside = [enterInside(['b'], 'c'), enterInside(['d'], 'g')];
     for (const each of before) waitingRoom.giveWay(each);
 
-    expect([...before, ...inside].map(isReady)).toEqual([true, true, false, false]);
+    expect([...before, ...inside].map(mayTry)).toEqual([true, true, false, false]);
   });
 
   it('waits for all others, as their locks do not need it', () => {
-    const { waitingRoom, enter, enterInside, hold, isReady } = setUp();
+    const { waitingRoom, enter, enterInside, hold, mayTry } = setUp();
     hold('a');
     const [first, second] = [hold('b'), enter('b')];
     const both = enter('a', 'b');
@@ -200,17 +200,17 @@ describe('a call whose caller holds a lock', () => {
     const inside = enterInside(['a'], 'b');
 
     waitingRoom.leave(first);
-    expect([second, inside, both].map(isReady)).toEqual([true, false, false]);
+    expect([second, inside, both].map(mayTry)).toEqual([true, false, false]);
     waitingRoom.leave(second);
-    expect([inside, both].map(isReady)).toEqual([true, false]);
+    expect([inside, both].map(mayTry)).toEqual([true, false]);
   });
 
   it('finds its place among thousands, and looks at each of them once', async () => {
     const prepare = (count: number) => {
-      const { enter, enterInside, hold, isReady } = setUp();
+      const { enter, enterInside, hold, mayTry } = setUp();
       hold('a');
       for (let entered = 0; entered < count; entered += 1) enter('a', 'b');
-      return () => expect(isReady(enterInside(['a'], 'b'))).toBe(true);
+      return () => expect(mayTry(enterInside(['a'], 'b'))).toBe(true);
     };
 
     expect(await growth(prepare, 2_000)).toBeLessThan(LINEAR);
@@ -235,24 +235,24 @@ describe('a call whose caller holds a lock', () => {
 
 describe('a call for several resources', () => {
   it('has its turn when it heads all their queues', () => {
-    const { waitingRoom, enter, isReady } = setUp();
+    const { waitingRoom, enter, mayTry } = setUp();
     const [a, b, both] = [enter('a'), enter('b'), enter('a', 'b')];
 
     waitingRoom.leave(a);
-    const halfway = isReady(both);
+    const halfway = mayTry(both);
     waitingRoom.leave(b);
 
     expect(halfway).toBe(false);
-    expect(isReady(both)).toBe(true);
+    expect(mayTry(both)).toBe(true);
   });
 
   it('never waits in a ring with overlapping ones', () => {
-    const { waitingRoom, enter, isReady } = setUp();
+    const { waitingRoom, enter, mayTry } = setUp();
     const ring = [enter('a', 'b'), enter('b', 'c'), enter('a', 'c')];
 
     const served: number[] = [];
     while (waitingRoom.size > 0) {
-      const next = ring.findIndex((each, index) => !served.includes(index) && isReady(each));
+      const next = ring.findIndex((each, index) => !served.includes(index) && mayTry(each));
       const waiter = ring[next];
       if (waiter === undefined) break;
       served.push(next);
