@@ -9,8 +9,8 @@ export type Succession = 'others' | 'ours' | 'handedOver';
 
 /** How a lock is looked after while it is held. */
 export interface Care {
-  /** Whether it is extended; if not, only the end of its validity is told. */
-  readonly isExtended: boolean;
+  /** Whether the watchdog extends it; if not, only the end of its validity is told. */
+  readonly isWatchdogOn: boolean;
   readonly maxHold: Milliseconds;
   onExtended(): void;
   onLost(reason: LossReason): void;

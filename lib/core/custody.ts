@@ -19,10 +19,9 @@ const ABORT_GRACE: Milliseconds = 1_000;
 
 /** One lock in custody. A class rather than closures: every lock that is acquired makes one. */
 class Charge implements Care {
-  /** Whether the watchdog extends it. */
-  isExtended: boolean;
+  isWatchdogOn: boolean;
   /** Whether its body has ended, and the nodes keep its resources for as long as it asked. */
-  isKept = false;
+  isKeptByNodes = false;
   /** When its release began, on the monotonic clock: from then on nobody claims it. */
   releasedAt: Milliseconds = 0;
   readonly maxHold: Milliseconds;
@@ -37,7 +36,7 @@ class Charge implements Care {
     readonly custody: Custody,
   ) {
     // One by one: what keeps a resource must not keep the caller's signal in memory for as long.
-    this.isExtended = options.watchdog;
+    this.isWatchdogOn = options.watchdog;
     this.maxHold = options.maxHold;
     this.holdAtLeast = options.holdAtLeast;
   }
@@ -57,7 +56,7 @@ class Charge implements Care {
     // A lost lock that was acquired by hand might never be released: it leaves custody now.
     if (!hasBody) custody.discharge(lock);
     // No loss: the ttl ends it, no sooner than the release would have, which this process missed.
-    if (this.isKept && reason !== 'revoked') observer.released(lock, this.holdAtLeast);
+    if (this.isKeptByNodes && reason !== 'revoked') observer.released(lock, this.holdAtLeast);
     else observer.lost(lock, reason, environment.now() - holding.acquiredAt);
     lock.abortSignal();
     waitingRoom.leave(waiter);
@@ -129,7 +128,7 @@ export class Custody {
     const lock = new Lock(holding, this.context.options.ttlMax);
     const charge = new Charge(lock, holding, waiter, options, hasBody, this);
     this.#charges.set(lock, charge);
-    holding.keep(charge);
+    holding.startCare(charge);
     return lock;
   }
 
@@ -161,25 +160,25 @@ export class Custody {
     const { lock, holding, keptUntil } = charge;
     const release = (): void => void holding.release();
     const delay = Math.min(keptUntil - environment.now() + TIMER_ERROR, DELAY_MAX);
-    charge.isExtended = true;
+    charge.isWatchdogOn = true;
     this.#retained.set(charge, environment.startTimer(delay, release, false));
-    holding.keep(charge);
-    void this.#outlast(charge);
+    holding.startCare(charge);
+    void this.#keepOnNodes(charge);
     this.discharge(lock);
     lock.dropSignal();
   });
 
   // Has the nodes keep the lock until then, whatever becomes of this process. What is beyond a ttl,
   // or finds no quorum, is left to the watchdog.
-  async #outlast(charge: Charge): Promise<void> {
+  async #keepOnNodes(charge: Charge): Promise<void> {
     const { environment, options } = this.context;
     const { holding, keptUntil } = charge;
     // A busy process may be late with the release by as much as with an extension.
     const duration = keptUntil - environment.now() + holding.request.ttl / 3;
     const ttl = duration / (1 - options.driftFactor);
-    const isKept = await this.#extendFor(holding, ttl);
-    charge.isKept = isKept && ttl <= options.ttlMax;
-    charge.isExtended = !charge.isKept;
+    const isRenewed = await this.#extendFor(holding, ttl);
+    charge.isKeptByNodes = isRenewed && ttl <= options.ttlMax;
+    charge.isWatchdogOn = !charge.isKeptByNodes;
   }
 
   async #extendFor(holding: Holding, duration: Milliseconds): Promise<boolean> {
@@ -203,7 +202,7 @@ export class Custody {
     for (const { holding } of this.#charges.values()) holding.lose('closed');
     await this.#untilIdle(ABORT_GRACE);
     const retained = [...this.#retained.keys()];
-    await Promise.all(retained.map((charge) => this.#leave(charge)));
+    await Promise.all(retained.map((charge) => this.#leaveToTtl(charge)));
   }
 
   #untilIdle(limit: Milliseconds): Promise<void> {
@@ -224,7 +223,7 @@ export class Custody {
   }
 
   // Extends the lock for what is left of `holdAtLeast`, as far as a ttl reaches, and abandons it.
-  async #leave(charge: Charge): Promise<void> {
+  async #leaveToTtl(charge: Charge): Promise<void> {
     const { holding, keptUntil } = charge;
     const left = keptUntil - this.context.environment.now();
     if (left <= 0 || !holding.isHeld()) {

@@ -112,8 +112,8 @@ export class Holding implements Extendable {
     return this.#extender?.lastVotes() ?? [];
   }
 
-  /** Begins to look after the lock. */
-  keep(care: Care): void {
+  /** Begins to look after the lock, or does so anew, when its watchdog was turned on. */
+  startCare(care: Care): void {
     this.#care = care;
     // A late answer may have found the lock lost before there was anybody to tell.
     if (this.#end !== null) care.onLost(this.#end);
@@ -182,7 +182,7 @@ export class Holding implements Extendable {
 
   /** The watchdog's call: a third of the ttl has passed since the last extension began. */
   onDue(): void {
-    if (this.#care?.isExtended !== true || !this.isExtendable()) {
+    if (this.#care?.isWatchdogOn !== true || !this.isExtendable()) {
       this.#watch(Infinity);
       return;
     }
@@ -285,7 +285,7 @@ export class Holding implements Extendable {
 
   // A lock that nobody extends, or that ended before maxHold was over, is ended by its ttl alone.
   #expire(): void {
-    const isExtended = this.#care?.isExtended === true || this.#extender !== null;
+    const isExtended = this.#care?.isWatchdogOn === true || this.#extender !== null;
     const isByMaxHold = isExtended && this.isPastMaxHold(this.#leases.validUntil);
     this.lose(isByMaxHold ? 'maxHold' : 'expired');
   }
