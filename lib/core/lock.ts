@@ -19,7 +19,7 @@ const ASSERT_OPTIONS = { atLeast: true };
 export class Lock implements AsyncDisposable {
   readonly #holding: Holding;
   readonly #ttlMax: Milliseconds;
-  #abortion: Abortion | null = null;
+  #lossSignal: LossSignal | null = null;
 
   /** @internal Locks are made by `Redlock` alone. */
   constructor(holding: Holding, ttlMax: Milliseconds) {
@@ -66,8 +66,8 @@ export class Lock implements AsyncDisposable {
    * read.
    */
   get signal(): AbortSignal {
-    this.#abortion ??= new Abortion(this.#holding, () => this.lostError());
-    return this.#abortion.signal;
+    this.#lossSignal ??= new LossSignal(this.#holding, () => this.lostError());
+    return this.#lossSignal.signal;
   }
 
   /**
@@ -134,12 +134,12 @@ export class Lock implements AsyncDisposable {
 
   /** @internal Tells the signal's listeners. */
   abortSignal(): void {
-    this.#abortion?.abort();
+    this.#lossSignal?.abort();
   }
 
   /** @internal Its use has ended: whoever listens to the signal must not stay in memory for it. */
   dropSignal(): void {
-    this.#abortion = null;
+    this.#lossSignal = null;
   }
 
   /** @internal The error that says why the lock is not held any more. */
@@ -159,7 +159,7 @@ export class Lock implements AsyncDisposable {
 }
 
 // Created only when `signal` is read: an AbortController costs more than the rest of a lock.
-class Abortion {
+class LossSignal {
   readonly #controller = new AbortController();
   #hasBegun = false;
   /** Tells the listeners in the async context that first read the signal: that of the holder. */
