@@ -84,7 +84,7 @@ class Charge implements Care {
     custody.endRetention(this);
     custody.discharge(lock);
     if (wasHeld) observer.released(lock, releasedAt - holding.acquiredAt);
-    waitingRoom.settle(holding.request.resources, listeners);
+    waitingRoom.onReleased(holding.request.resources, listeners);
   }
 }
 

@@ -42,7 +42,7 @@ export class Line extends LinkedList<Place> {
    * What ends the time in which other processes go first: 'told' stands for the answers of the
    * release that tells them, anything else is a timer. Null when they do not go first.
    */
-  yieldsUntil: TimerHandle = null;
+  yieldEnd: TimerHandle = null;
   /** Since when others have been told without getting the lock; null when they got it. */
   passedOverSince: Milliseconds | null = null;
   /** Whether a release is under way. A call that comes meanwhile follows it as if it had waited. */

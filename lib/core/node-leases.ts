@@ -79,17 +79,17 @@ export class NodeLeases {
     if (terms.until <= (this.#until[node] ?? Infinity)) return;
     this.#until[node] = terms.until;
     this.#terms[node] = terms;
-    this.#settle();
+    this.#recompute();
   }
 
   /** Takes a node's lease back: its keys were found missing, created again, or another's. */
   revoke(node: number, now: Milliseconds): void {
     this.#until[node] = -Infinity;
     this.#revokedAt[node] = now;
-    this.#settle();
+    this.#recompute();
   }
 
-  #settle(): void {
+  #recompute(): void {
     this.#validUntil = validUntilOf(this.#until, this.#quorum);
     this.#clockGapMax = Infinity;
     for (let node = 0; node < this.#until.length; node += 1) {

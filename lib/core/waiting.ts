@@ -69,7 +69,7 @@ export class WaitingRoom {
 
   /** Whether the waiter may try: no call is ahead of it, and no other process goes first. */
   mayTry(waiter: Waiter): boolean {
-    return waiter.places.every(({ line }) => line.head === waiter && line.yieldsUntil === null);
+    return waiter.places.every(({ line }) => line.head === waiter && line.yieldEnd === null);
   }
 
   /** Whether all calls ahead of it already hold locks, so that none of them is passed over. */
@@ -159,7 +159,7 @@ export class WaitingRoom {
     for (const { line } of waiter.places) {
       // A head that wants more than was freed tries ahead of others who are told: that counts too.
       const isLeftToOthers = !isHandedOn && this.#isOthersTurn(line);
-      if (isLeftToOthers) line.yieldsUntil = 'told';
+      if (isLeftToOthers) line.yieldEnd = 'told';
       line.endTurn();
       line.handOvers = isLeftToOthers ? 0 : line.handOvers + 1;
     }
@@ -168,7 +168,7 @@ export class WaitingRoom {
   }
 
   /** A release was answered: `listeners` other processes were told of it, and go first. */
-  settle(resources: readonly string[], listeners: number): void {
+  onReleased(resources: readonly string[], listeners: number): void {
     if (listeners > 0) this.#yield(resources);
     this.#endYield(resources, 'told');
   }
@@ -202,7 +202,7 @@ export class WaitingRoom {
     const delay = passedOver.length > 0 ? LONG_YIELD : YIELD;
     const end = (): void => this.#endYield(resources, timer);
     const timer = environment.startTimer(delay, end, false);
-    for (const line of lines) line.yieldsUntil = timer;
+    for (const line of lines) line.yieldEnd = timer;
   }
 
   #endYield(resources: readonly string[], event: TimerHandle): void {
@@ -210,7 +210,7 @@ export class WaitingRoom {
     for (const resource of resources) {
       const line = this.#lines.get(resource);
       if (line === undefined) continue;
-      if (line.yieldsUntil === event) line.yieldsUntil = null;
+      if (line.yieldEnd === event) line.yieldEnd = null;
       if (event === 'told') line.isReleasing = false;
       if (line.head !== null) lines.push(line);
       this.#tidy(line);
@@ -248,7 +248,7 @@ export class WaitingRoom {
       line.wakeUps.stop();
       line.wakeUps = null;
     }
-    const isInUse = line.head !== null || line.isReleasing || line.yieldsUntil !== null;
+    const isInUse = line.head !== null || line.isReleasing || line.yieldEnd !== null;
     if (!isInUse) this.#lines.delete(line.resource);
   }
 

@@ -168,10 +168,10 @@ describe('a process that waits for others', () => {
 describe('the turn of other processes', () => {
   it('begins anew when they are told anew', async () => {
     const { environment, waitingRoom, enter, mayTry } = setUp();
-    waitingRoom.settle(['r'], 1);
+    waitingRoom.onReleased(['r'], 1);
     await environment.advance(3);
 
-    waitingRoom.settle(['r'], 1);
+    waitingRoom.onReleased(['r'], 1);
     const late = enter('r');
     await environment.advance(4);
     const whileTheyGo = mayTry(late);
@@ -187,7 +187,7 @@ describe('the turn of other processes', () => {
       const next = scene.enter('r');
       for (let time = 0; time < times; time += 1) {
         await scene.environment.advance(50);
-        scene.waitingRoom.settle(['r'], 1);
+        scene.waitingRoom.onReleased(['r'], 1);
       }
       return { ...scene, next };
     };
@@ -218,7 +218,7 @@ describe('the turn of other processes', () => {
         while (!mayTry(waiter)) await waiter.pause(1_000);
       };
       waitingRoom.handOn(hold(...namesOf(count)));
-      waitingRoom.settle(namesOf(count), 1);
+      waitingRoom.onReleased(namesOf(count), 1);
       const late = enter(...namesOf(count));
       const isAwake = watch(untilReady(late));
       return async () => {
@@ -233,10 +233,10 @@ describe('the turn of other processes', () => {
   it('that is over before its time takes no place from a call that comes later', async () => {
     const { environment, waitingRoom, enter, hold, handOnToTheLimit } = setUp();
     const holder = handOnToTheLimit(hold('r'));
-    waitingRoom.settle(['r'], 1);
+    waitingRoom.onReleased(['r'], 1);
 
     waitingRoom.handOn(holder);
-    waitingRoom.settle(['r'], 0);
+    waitingRoom.onReleased(['r'], 0);
     const late = enter('r');
     await environment.advance(10);
 

@@ -164,7 +164,7 @@ describe('the delay before a race', () => {
     const { environment, waitingRoom, enter, hold, tellOf } = setUp();
     environment.random = () => 0.5;
     waitingRoom.handOn(hold('r'));
-    waitingRoom.settle(['r'], 1);
+    waitingRoom.onReleased(['r'], 1);
     const next = enter('r');
     waitingRoom.listen(next);
     await environment.settle();

@@ -39,7 +39,7 @@ describe('a lock that is released', () => {
       void next.pause(1_000);
       isHandedOn = waitingRoom.handOn(holder).length > 0;
       expect(mayTry(next)).toBe(isHandedOn);
-      waitingRoom.settle(['r'], 0);
+      waitingRoom.onReleased(['r'], 0);
       grant(next);
       holder = next;
     }
@@ -133,7 +133,7 @@ describe('a lock that is released', () => {
     await environment.settle();
     const whileTold = mayTry(last);
     const isAwake = watch(last.pause(1_000));
-    waitingRoom.settle(['r'], 0);
+    waitingRoom.onReleased(['r'], 0);
     await environment.settle();
 
     expect(whileTold).toBe(false);
@@ -145,7 +145,7 @@ describe('a lock that is released', () => {
     const { environment, waitingRoom, enter, hold, mayTry } = setUp();
     waitingRoom.handOn(hold('r'));
 
-    waitingRoom.settle(['r'], 1);
+    waitingRoom.onReleased(['r'], 1);
     const late = enter('r');
     await environment.advance(4.5);
     const whileTheyGo = mayTry(late);

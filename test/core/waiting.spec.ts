@@ -78,7 +78,7 @@ describe('a queue', () => {
           return;
         }
         waitingRoom.handOn(hold(resource));
-        waitingRoom.settle([resource], end === 'released' ? 0 : 1);
+        waitingRoom.onReleased([resource], end === 'released' ? 0 : 1);
       };
       const useMany = async (round: string): Promise<void> => {
         for (let n = 0; n < 20_000; n += 1) come(`${round} ${n}`);

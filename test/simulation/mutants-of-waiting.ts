@@ -79,7 +79,7 @@ export const mutantsOfWaiting: readonly Mutant[] = [
   {
     name: 'a queue that goes on giving way',
     rule: '10: others go first, for a while',
-    patches: [core('waiting', 'if (line.yieldsUntil === event) line.yieldsUntil = null;', '')],
+    patches: [core('waiting', 'if (line.yieldEnd === event) line.yieldEnd = null;', '')],
   },
   {
     name: 'a lost lock that keeps its place',
