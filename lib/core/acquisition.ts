@@ -68,7 +68,7 @@ export class Acquisition {
     this.#startedAt = context.environment.now();
     this.#fullTimeout = nodeTimeoutOf(context.options, options.ttl);
     this.#timeout = this.#fullTimeout;
-    this.waiter = new Waiter(context.environment, resources, hasBody ? options.ttl : null);
+    this.waiter = new Waiter(context.environment, resources, options.ttl, hasBody);
   }
 
   /** How long the call has lasted so far, in ms. */

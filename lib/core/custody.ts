@@ -32,7 +32,6 @@ class Charge implements Care {
     readonly holding: Holding,
     readonly waiter: Waiter,
     options: ResolvedAcquire,
-    readonly hasBody: boolean,
     readonly custody: Custody,
   ) {
     // One by one: what keeps a resource must not keep the caller's signal in memory for as long.
@@ -51,10 +50,10 @@ class Charge implements Care {
   }
 
   onLost(reason: LossReason): void {
-    const { lock, holding, waiter, hasBody, custody } = this;
+    const { lock, holding, waiter, custody } = this;
     const { environment, observer, waitingRoom } = custody.context;
     // A lost lock that was acquired by hand might never be released: it leaves custody now.
-    if (!hasBody) custody.discharge(lock);
+    if (!waiter.hasBody) custody.discharge(lock);
     // No loss: the ttl ends it, no sooner than the release would have, which this process missed.
     if (this.isKeptByNodes && reason !== 'revoked') observer.released(lock, this.holdAtLeast);
     else observer.lost(lock, reason, environment.now() - holding.acquiredAt);
@@ -71,9 +70,9 @@ class Charge implements Care {
     // Together they want just what is released, so a single one wants all of it. A lock by hand is
     // not handed over as it is: somebody may look for it, or delete it, by its `ownerId` once it
     // is released. Nor to a call that has tried and was passed since: it asks the nodes again.
-    const isFit = next.handOverTtl !== null && next.attempt === null;
-    if (this.hasBody && heads.length === 1 && isFit) {
-      next.received = this.holding.handOver(next.handOverTtl);
+    const hasBodies = this.waiter.hasBody && next.hasBody;
+    if (hasBodies && heads.length === 1 && next.attempt === null) {
+      next.received = this.holding.handOver(next.ttl);
     }
     return next.received === null ? 'ours' : 'handedOver';
   }
@@ -120,13 +119,13 @@ export class Custody {
    * Takes a granted lock into custody; one with a body is kept until the body has ended.
    * @throws RedlockClosedError when the shutdown has begun meanwhile; the lock is given back.
    */
-  take(holding: Holding, waiter: Waiter, options: ResolvedAcquire, hasBody: boolean): Lock {
+  take(holding: Holding, waiter: Waiter, options: ResolvedAcquire): Lock {
     if (this.isClosed) {
       void holding.release();
       throw closedError(holding.request.resources);
     }
     const lock = new Lock(holding, this.context.options.ttlMax);
-    const charge = new Charge(lock, holding, waiter, options, hasBody, this);
+    const charge = new Charge(lock, holding, waiter, options, this);
     this.#charges.set(lock, charge);
     holding.startCare(charge);
     return lock;

@@ -198,13 +198,11 @@ export class Redlock {
     const resources = normalizeResources(input);
     checkKeys(resources, this.options.world.keyPrefix, 'resources');
     const options = resolveAcquire(this.options, kind, ttl, given);
-    const hasBody = kind === 'using';
-    const acquisition = new Acquisition(this.#context, resources, options, hasBody);
+    const acquisition = new Acquisition(this.#context, resources, options, kind === 'using');
     try {
       this.#custody.assertOpen(resources);
       const holding = await acquisition.run(held);
-      const { waiter } = acquisition;
-      const lock = this.#custody.take(holding, waiter, options, hasBody);
+      const lock = this.#custody.take(holding, acquisition.waiter, options);
       this.#context.observer.acquired(lock, acquisition.waited(), acquisition.attempts);
       return lock;
     } catch (error) {

@@ -10,8 +10,10 @@ import type { Milliseconds } from './units.js';
  */
 export class Waiter {
   readonly resources: readonly string[];
-  /** The ttl for which the lock may be handed over to it; null when it wants keys of its own. */
-  readonly handOverTtl: Milliseconds | null;
+  /** The ttl that it wants. */
+  readonly ttl: Milliseconds;
+  /** Whether it wants the lock for a body: such a one may be handed over as it is. */
+  readonly hasBody: boolean;
   /** Whether its call has the lock: it keeps its place, so that nobody behind it tries in vain. */
   isHolding = false;
   /** Whether its caller holds locks: others may wait for these, in whatever process. */
@@ -35,11 +37,13 @@ export class Waiter {
   constructor(
     environment: Environment,
     resources: readonly string[],
-    handOverTtl: Milliseconds | null,
+    ttl: Milliseconds,
+    hasBody: boolean,
   ) {
     this.#environment = environment;
     this.resources = resources;
-    this.handOverTtl = handOverTtl;
+    this.ttl = ttl;
+    this.hasBody = hasBody;
   }
 
   /** Whether it sleeps, or was just woken. */

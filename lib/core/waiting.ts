@@ -98,7 +98,7 @@ export class WaitingRoom {
    * other calls of this process queue behind it, so that it may hand its lock over.
    */
   noteAttempt(waiter: Waiter): boolean {
-    let isFollowed = waiter.handOverTtl !== null;
+    let isFollowed = waiter.hasBody;
     waiter.isWoken = false;
     for (const { line } of waiter.places) {
       line.wakeUps?.forget();

@@ -135,7 +135,7 @@ describe('first attempts of one process', () => {
       let settled = 0;
       for (let index = 0; index < count; index += 1) {
         const attempt = (onSettled: OnSettled): void => void underWay.push(onSettled);
-        const waiter = new Waiter(environment, ['r'], null);
+        const waiter = new Waiter(environment, ['r'], 1_000, false);
         attempts.start(waiter, attempt, () => (settled += 1));
       }
       return async () => {

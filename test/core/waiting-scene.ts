@@ -14,7 +14,7 @@ export function setUp() {
   const waitingRoom = new WaitingRoom(ensembleOf(environment, nodes));
   /** A call whose caller holds `held`. */
   const enterInside = (held: readonly string[], ...resources: string[]): Waiter => {
-    const waiter = new Waiter(environment, resources, 1_000);
+    const waiter = new Waiter(environment, resources, 1_000, true);
     waitingRoom.enter(waiter, held);
     return waiter;
   };
