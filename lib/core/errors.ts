@@ -154,8 +154,11 @@ export class LockLostError extends RedlockError {
   readonly code = LockLostError.code;
   override readonly name = 'LockLostError';
   readonly reason: LossReason;
-  /** What the body returned, if it finished all the same; else undefined. */
-  readonly result: unknown;
+  /**
+   * What the body returned, if it finished all the same; else undefined. Not enumerable: loggers
+   * show the other properties of an error.
+   */
+  declare readonly result: unknown;
 
   /** As {@link RedlockError}, and with why it was lost and what its body returned. */
   constructor(
@@ -164,7 +167,7 @@ export class LockLostError extends RedlockError {
   ) {
     super(message, details);
     this.reason = details.reason;
-    this.result = details.result;
+    Object.defineProperty(this, 'result', { value: details.result });
   }
 }
 

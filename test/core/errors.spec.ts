@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { inspect } from 'node:util';
 
 import { describe, expect, it } from '@jest/globals';
 
@@ -129,6 +130,18 @@ describe('an error', () => {
     const error = new LockLostError('m', { ...details, reason: 'revoked', result: 42 });
 
     expect(error).toMatchObject({ reason: 'revoked', result: 42 });
+  });
+
+  it('of a lost lock shows loggers nothing of what the body returned', () => {
+    const result: Record<string, unknown> = { customer: 'Ann' };
+    result.itself = result;
+
+    const error = new LockLostError('m', { ...details, reason: 'revoked', result });
+
+    expect(error.result).toBe(result);
+    expect(inspect(error)).toContain("reason: 'revoked'");
+    expect(inspect(new Error('outer', { cause: error }))).not.toContain('Ann');
+    expect(JSON.stringify(error)).not.toContain('Ann');
   });
 
   it('of the other module format of the package is recognised by its code', () => {
