@@ -55,7 +55,8 @@ const handledKey = Symbol.for('nestjs-locked.handled');
  * commits inside the lock. An `APP_INTERCEPTOR` of the root module, or of a module imported before
  * `RedlockModule`, is not an inner one: Nest runs it first.
  *
- * Over HTTP, a call whose client disconnects while it waits for its lock does not run.
+ * Over HTTP, WebSocket and gRPC, a call whose client leaves while it waits for its lock does not
+ * run. A gRPC client also leaves by cancelling the call, or when its deadline is over.
  *
  * The lock waits for a handler's unfinished stream, even when the client has its response, unless
  * nobody has begun to read the stream by then. It waits for what a handler writes by itself, with
@@ -241,8 +242,9 @@ function whenSent(context: ExecutionContext, listener: () => void): void {
 }
 
 /**
- * Calls `listener` when the client of an HTTP call disconnects before the call is answered, until
- * the returned function is called: an outer interceptor may try many times for one response.
+ * Calls `listener` when the client of an HTTP call disconnects, or that of a gRPC call cancels or
+ * its deadline is over, before the call is answered, until the returned function is called: an
+ * outer interceptor may try many times for one response.
  */
 function whenDisconnected(context: ExecutionContext, listener: () => void): () => void {
   const response = responseOf(context);
@@ -250,7 +252,15 @@ function whenDisconnected(context: ExecutionContext, listener: () => void): () =
     if (response?.writableEnded === false) listener();
   };
   whenClosed(response, onClose);
-  return () => response?.off('close', onClose);
+  // Nest ends by itself what it runs for others that are gone, but not gRPC's unary calls.
+  const call = context.getArgByIndex<GrpcCall | undefined>(2);
+  const isCall = context.getType() === 'rpc' && typeof call?.cancelled === 'boolean';
+  if (isCall && call.cancelled) listener();
+  else if (isCall) call.once('cancelled', listener);
+  return () => {
+    response?.off('close', onClose);
+    if (isCall) call.off('cancelled', listener);
+  };
 }
 
 /** Ends a call whose client left before it had its lock: no fault, so Nest does not log it. */
@@ -278,6 +288,11 @@ interface ServerResponse extends Stream {
   readonly closed?: boolean;
   readonly stream?: { readonly destroyed: boolean };
   readonly writableEnded?: boolean;
+}
+
+/** What a handler of gRPC gets last. */
+interface GrpcCall extends Pick<Stream, 'off' | 'once'> {
+  readonly cancelled?: boolean;
 }
 
 interface Reply extends ServerResponse {
