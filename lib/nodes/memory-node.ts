@@ -117,16 +117,15 @@ export class MemoryNode implements LockNode {
 
   #acquire({ world, resources, ownerId, token, ttl }: OwnerRequest): AcquireAnswer {
     const now = this.#now();
-    const keys = resources.map((resource) => world.keyPrefix + resource);
-    const isHolder = (key: string): boolean => this.#owners.get(key, now) === ownerId;
-    const nth = keys.findIndex((key) => this.#owners.has(key, now) && !isHolder(key));
+    const keys = keysOf(world, resources);
+    const owners = keys.map((key) => this.#owners.get(key, now));
+    const nth = owners.findIndex((owner) => owner !== undefined && owner !== ownerId);
     const taken = keys[nth];
     if (taken !== undefined) {
       const remaining = Math.ceil(this.#owners.remaining(taken, now) / 1_000);
-      const owner = this.#owners.get(taken, now) ?? '';
-      return { vote: 'taken', remaining, nth, ownerId: owner };
+      return { vote: 'taken', remaining, nth, ownerId: owners[nth] ?? '' };
     }
-    if (keys.every(isHolder)) return { vote: 'granted', nodeTime: now };
+    if (owners.every((owner) => owner === ownerId)) return { vote: 'granted', nodeTime: now };
     if (world.fencing) {
       const low = this.#highestRefused(world, keys, now);
       const high = Math.max(now + world.clockSkewMax * 1_000, low + 2);
@@ -140,13 +139,11 @@ export class MemoryNode implements LockNode {
 
   #extend({ world, resources, ownerId, token, ttl }: OwnerRequest): ExtendAnswer {
     const now = this.#now();
-    const keys = resources.map((resource) => world.keyPrefix + resource);
-    const missing = keys.filter((key) => !this.#owners.has(key, now));
-    const isAnothers = keys.some((key) => {
-      const holder = this.#owners.get(key, now);
-      return holder !== undefined && holder !== ownerId;
-    });
+    const keys = keysOf(world, resources);
+    const owners = keys.map((key) => this.#owners.get(key, now));
+    const isAnothers = owners.some((owner) => owner !== undefined && owner !== ownerId);
     if (isAnothers) return { vote: 'revoked' };
+    const missing = keys.filter((key) => !this.#owners.has(key, now));
     for (const key of keys) {
       const remaining = this.#owners.remaining(key, now);
       if (remaining < ttl * 1_000) this.#owners.set(key, ownerId, now + ttl * 1_000, now);
@@ -160,7 +157,7 @@ export class MemoryNode implements LockNode {
 
   #release({ world, resources, ownerId, token, wakes }: ReleaseRequest): number {
     const now = this.#now();
-    const keys = resources.map((resource) => world.keyPrefix + resource);
+    const keys = keysOf(world, resources);
     const owned = keys.filter((key) => this.#owners.get(key, now) === ownerId);
     for (const key of owned) this.#owners.delete(key);
     const listeners = wakes && owned.length > 0 ? this.#wake(world, keys) : 0;
@@ -197,6 +194,10 @@ export class MemoryNode implements LockNode {
   #now(): Microseconds {
     return Math.floor(this.#startedAt + this.#environment.now() * 1_000);
   }
+}
+
+function keysOf({ keyPrefix }: World, resources: readonly string[]): string[] {
+  return resources.map((resource) => keyPrefix + resource);
 }
 
 const OPTIONS: Readonly<Record<keyof MemoryNodeOptions, true>> = { name: true, environment: true };
