@@ -80,30 +80,24 @@ export class FaultyNode implements LockNode {
 
   acquire(request: OwnerRequest, onAnswer: (answer: AcquireAnswer) => void): void {
     const fault = this.#record('acquire', request);
-    const serve = (answer: typeof onAnswer): void => {
+    const serve = (onServed: typeof onAnswer): void => {
       this.#stored.set(request.ownerId, request);
-      this.#node.acquire(request, answer);
+      this.#node.acquire(request, onServed);
     };
-    this.#pass<AcquireAnswer>(fault, serve, (answer) => {
-      const isWithheld = answer.vote === 'granted' && fault === 'quarantined';
-      onAnswer(isWithheld ? { vote: 'quarantined', remaining: QUARANTINE } : answer);
-    });
+    this.#pass(fault, serve, (answer) => onAnswer(answerUnder(fault, answer)));
   }
 
   extend(request: OwnerRequest, onAnswer: (answer: ExtendAnswer) => void): void {
     const fault = this.#record('extend', request);
-    const serve = (answer: typeof onAnswer): void => this.#node.extend(request, answer);
-    this.#pass<ExtendAnswer>(fault, serve, (answer) => {
-      const isWithheld = answer.vote === 'granted' && fault === 'quarantined';
-      onAnswer(isWithheld ? { vote: 'quarantined', remaining: QUARANTINE } : answer);
-    });
+    const serve = (onServed: typeof onAnswer): void => this.#node.extend(request, onServed);
+    this.#pass(fault, serve, (answer) => onAnswer(answerUnder(fault, answer)));
   }
 
   release(request: ReleaseRequest, onAnswer: (answer: ReleaseAnswer) => void): void {
     const fault = this.#record('release', request);
-    const serve = (answer: typeof onAnswer): void => {
+    const serve = (onServed: typeof onAnswer): void => {
       this.#stored.delete(request.ownerId);
-      this.#node.release(request, answer);
+      this.#node.release(request, onServed);
     };
     if (fault === 'down') this.#undelivered.push(() => this.#send(() => serve(ignore)));
     this.#pass<ReleaseAnswer>(fault, serve, onAnswer);
@@ -111,7 +105,8 @@ export class FaultyNode implements LockNode {
 
   inspect(world: World, resource: string, onAnswer: (answer: InspectAnswer) => void): void {
     const fault = this.#record('inspect', null);
-    const serve = (answer: typeof onAnswer): void => this.#node.inspect(world, resource, answer);
+    const serve = (onServed: typeof onAnswer): void =>
+      this.#node.inspect(world, resource, onServed);
     this.#pass<InspectAnswer>(fault, serve, onAnswer);
   }
 
@@ -273,6 +268,15 @@ export class FaultyNode implements LockNode {
   #answer(arrive: () => void): void {
     this.#answers.send(this.#latency.answer ?? 0, () => void Promise.resolve().then(arrive));
   }
+}
+
+/** Where the fault is a quarantine, what is granted does not count. */
+function answerUnder<Given extends AcquireAnswer | ExtendAnswer>(
+  fault: NodeFault | null,
+  answer: Given,
+) {
+  const isWithheld = fault === 'quarantined' && answer.vote === 'granted';
+  return isWithheld ? ({ vote: 'quarantined', remaining: QUARANTINE } as const) : answer;
 }
 
 const stranger = 'another client';
