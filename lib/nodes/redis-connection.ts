@@ -101,6 +101,7 @@ export class RedisConnection {
     const command = new this.#Command(name, [], { replyEncoding: 'utf8' }, (error, reply) =>
       this.#onReply(written, error, reply),
     );
+    // What ioredis would encode is written as it is: the same bytes go to other nodes too.
     command.toWritable = () => bytes;
     try {
       const sent = this.#client.sendCommand(command);
