@@ -131,18 +131,18 @@ export function holdWhileIterated(
   source: () => AsyncIterable<unknown>,
   hold: Hold,
 ): AsyncGenerator<unknown, unknown> {
-  let inner: Steps | null = null;
+  let inner: InnerIterator | null = null;
   let pending = 0;
   let isOver = false;
   // Each step runs in the context of the lock: a generator's body resumes in its caller's context.
-  const run = <T>(take: (steps: Steps) => T): T =>
+  const run = <T>(take: (from: InnerIterator) => T): T =>
     hold.run(() => take((inner ??= source()[Symbol.asyncIterator]())));
   const abandon = (): void => {
     // Async, as `return` need not give a promise, and may throw.
-    const ended = (async () => run((steps) => steps.return?.()))();
+    const ended = (async () => run((from) => from.return?.()))();
     void ended.then(hold.endQuietly, hold.endQuietly);
   };
-  const step = async (take: (steps: Steps) => Step, givesUp = false): Step => {
+  const step = async (take: (from: InnerIterator) => Step, givesUp = false): Step => {
     if (isOver) return take(endedGenerator());
     pending += 1;
     try {
@@ -163,7 +163,7 @@ export function holdWhileIterated(
   };
   // A consumer that takes no step, or no further one, never comes back to learn of the loss.
   const stop = onLoss(hold, abandon);
-  const steps = {
+  const held = {
     next: (...value: [] | [unknown]) => step((from) => from.next(...value)),
     return: (value: unknown) =>
       step(async (from) => (await from.return?.(value)) ?? { done: true, value }, true),
@@ -173,16 +173,16 @@ export function holdWhileIterated(
         await from.return?.();
         throw error;
       }),
-    [Symbol.asyncIterator]: () => steps,
-    [Symbol.asyncDispose]: () => steps.return(undefined),
+    [Symbol.asyncIterator]: () => held,
+    [Symbol.asyncDispose]: () => held.return(undefined),
     [dropKey]: () => {
       if (!(inner ?? isOver)) abandon();
     },
   };
-  return steps as Droppable as AsyncGenerator<unknown, unknown>;
+  return held as Droppable as AsyncGenerator<unknown, unknown>;
 }
 
-type Steps = AsyncIterator<unknown, unknown>;
+type InnerIterator = AsyncIterator<unknown, unknown>;
 type Step = Promise<IteratorResult<unknown, unknown>>;
 
 /** Like a generator that has ended: gives nothing, and throws what is thrown into it. */
