@@ -90,22 +90,23 @@ export class LockedInterceptor implements NestInterceptor {
   }
 
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
-    // Of several interceptors the innermost translates, by the statuses of the first.
-    const call: ExecutionContext & Call = context;
-    const httpStatus = (call[httpStatusToken] ??= this.#httpStatus);
+    // Of several interceptors the innermost translates, by the statuses of the first, which leaves
+    // them on the context that all share.
+    const shared: ExecutionContext & SharedStatuses = context;
+    const httpStatus = (shared[httpStatusToken] ??= this.#httpStatus);
     const definition = definitionOf(context.getHandler(), context.getClass());
     const response =
       definition === undefined ? next.handle() : this.#respondInScope(definition, context, next);
     const translate = (error: unknown): Promise<unknown> =>
       this.#translate(error, context, httpStatus);
-    const told = response.pipe(
+    const translated = response.pipe(
       catchError(async (error: unknown) => {
         throw await translate(error);
       }),
     );
-    if (!opensSubscription(context)) return told;
+    if (!opensSubscription(context)) return translated;
     // Its steps are taken when the response, which is their iterable, is over.
-    return told.pipe(map((answer) => translateSteps(answer, translate)));
+    return translated.pipe(map((answer) => translateSteps(answer, translate)));
   }
 
   #respondInScope(
@@ -167,8 +168,7 @@ export class LockedInterceptor implements NestInterceptor {
   }
 }
 
-/** An execution context, to which the first interceptor has given its statuses. */
-interface Call {
+interface SharedStatuses {
   [httpStatusToken]?: ResolvedHttpStatus | undefined;
 }
 
