@@ -51,28 +51,21 @@ function connectorWith(lookup: LookupFunction): NonNullable<RedisOptions['Connec
     /** Read by ioredis, which may listen too late for the first one. */
     firstError: Error | undefined;
     #stream: Socket | null = null;
-    #isOver = false;
 
     constructor(readonly options: Required<Pick<RedisOptions, 'host' | 'port' | 'family'>>) {}
 
-    /** Whether the server will do. */
-    check(): boolean {
-      return true;
+    connect(): Promise<Socket> {
+      return new Promise((resolve) => {
+        const { host, port, family } = this.options;
+        const stream = createConnection({ host, port, family, lookup });
+        stream.once('error', (error) => (this.firstError = error));
+        this.#stream = stream;
+        resolve(stream);
+      });
     }
 
-    // Not at once: it may be given up before ioredis has the stream, and could end it.
-    async connect(): Promise<Socket> {
-      await Promise.resolve();
-      if (this.#isOver) throw new Error('Connection is closed.');
-      const { host, port, family } = this.options;
-      const stream = createConnection({ host, port, family, lookup });
-      stream.once('error', (error) => (this.firstError = error));
-      this.#stream = stream;
-      return stream;
-    }
-
+    // The stream may be given up before ioredis has it, and could end it.
     disconnect(): void {
-      this.#isOver = true;
       this.#stream?.destroy();
     }
   }
