@@ -201,7 +201,7 @@ function checkFit(own: readonly RedisNode[], { duplicates, nodeCount }: NodePeer
 
 function isClient(input: unknown): input is RedisClient {
   // `call` tells it from a client of node-redis.
-  return hasMethods(input, ['duplicate', 'disconnect', 'call']) && 'options' in input;
+  return hasMethods(input, ['duplicate', 'call']) && 'options' in input;
 }
 
 function unknownEntry(input: unknown, origin: string): TypeError {

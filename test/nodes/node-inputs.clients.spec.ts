@@ -4,7 +4,7 @@ import { describe, expect, it, jest } from '@jest/globals';
 import { Redis, type RedisOptions } from 'ioredis';
 
 import type { NodeInput } from '../../lib/nodes/node-inputs.js';
-import { targetOfClient } from '../../lib/nodes/redis-target.js';
+import { targetOfClient, type RedisClient } from '../../lib/nodes/redis-target.js';
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { acquire, release, requestFor, worldOf } from '../support/node-harness.js';
@@ -61,6 +61,16 @@ describe("an application's ioredis client", () => {
     const names = inputs.map((input) => create([input]).nodes[0]?.name);
 
     expect(names).toEqual(['redis://example.test:6379/0', 'redis://example.test:6379/0']);
+  });
+
+  it('needs to have no more than its type says', () => {
+    const whole = idleClient({ host: 'example.test' });
+    const { options } = whole;
+    const client = { options, duplicate: () => whole.duplicate(), call: () => whole.ping() };
+
+    const { nodes } = create([client satisfies RedisClient]);
+
+    expect(nodes.map(({ name }) => name)).toEqual(['redis://example.test:6379/0']);
   });
 
   it('with a prefix of its own is refused, as the locks would be elsewhere', async () => {
