@@ -26,6 +26,7 @@ const nodeWithoutListen = {
 
 const addressesWithPassword = [
   { host: 'redis://u:secret@example.test:6379' },
+  { host: 'redis://example.test', password: 'secret' },
   { host: 'u:secret@example.test', port: 6379 },
   { path: 'redis://u:secret@example.test' },
   { sentinels: [{ host: 'a' }, { host: 'rediss://:secret@example.test' }], name: 'main' },
@@ -42,6 +43,7 @@ describe('what a node may be named by', () => {
     ['redis://Example.test:7000/3', 'redis://example.test:7000/3'],
     ['rediss://user:secret@example.test', 'rediss://example.test:6379/0'],
     ['redis://:p%40ss@[::1]:7000?family=6', 'redis://[::1]:7000/0'],
+    ['redis://example.test?family=0', 'redis://example.test:6379/0'],
     [{ host: 'example.test', port: 7000, db: 2 }, 'redis://example.test:7000/2'],
     [{ host: 'example.test', db: '2' }, 'redis://example.test:6379/2'],
     [{ host: 'example.test', db: null }, 'redis://example.test:6379/0'],
@@ -74,6 +76,7 @@ describe('what a node may be named by', () => {
     ':secret@example.test:6379',
     'redis://u:secret@example.test/main',
     'redis://u:secret@example.test?enableOfflineQueue=true',
+    'redis://u:secret@example.test?family=5',
     'redis://u:secret@exa mple.test',
     'redis://u:secret%@example.test',
     'redis://u:7#secret@example.test',
@@ -84,10 +87,10 @@ describe('what a node may be named by', () => {
     {},
     { hots: 'example.test', password: 'secret' },
     { host: undefined, password: 'secret' },
-    { sentinels: [], name: 'main', sentinelPassword: 'secret' },
+    { host: 'a', sentinels: [], name: 'main', sentinelPassword: 'secret' },
     { url: 7 },
     { client: 'nothing', host: 'example.test' },
-    { url: 'redis://example.test', tls: {}, password: 'secret' },
+    { url: 'redis://example.test', password: 'secret' },
     { host: 'example.test', persistent: 1 },
     ...addressesWithPassword,
     { host: 'example.test', keyPrefix: 'own:', password: 'secret' },
@@ -108,6 +111,7 @@ describe('what a node may be named by', () => {
     [],
     nodeRedisClient,
     { client: nodeRedisClient },
+    { duplicate: answer, call: answer },
     nodeWithoutListen,
   ])('%j is refused by its place, without its password', (input) => {
     expect.assertions(2);
@@ -175,6 +179,8 @@ describe('what a node may be named by', () => {
   it('names the scheme that it does not know', () => {
     expect(() => create(['http://example.test'])).toThrow(/nodes\[0\].*"http:\/\/"/);
     expect(() => create(['example.test:6379'])).toThrow(/nodes\[0\].*got no scheme$/);
+    // Of a variable that is set to nothing.
+    expect(() => create([{ url: '' }])).toThrow(/nodes\[0\].*got no scheme$/);
   });
 
   it('is one node in memory when nothing is named', () => {
