@@ -15,7 +15,6 @@ import {
 } from 'nestjs-locked';
 
 import { systemEnvironment } from '../../lib/core/environment.js';
-import { Redlock } from '../../lib/core/redlock.js';
 import { createObserver } from '../../lib/nest/telemetry.js';
 import { afterTest } from '../support/after-test.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
@@ -249,37 +248,6 @@ describe('the log', () => {
     });
 
     expect(seen).toEqual(['/orders/42', undefined]);
-  });
-
-  it('tells once a minute that calls find no quorum, with what each node says, and no resource', async () => {
-    const log = new Log();
-    const environment = new SimulatedEnvironment();
-    const nodes = faultyNodes();
-    for (const node of nodes.slice(1)) node.refuse();
-    await startPlain({}, log);
-    const observer = createObserver('billing', environment);
-    const redlock = new Redlock(nodes, {}, { observer });
-    const call = (): Promise<unknown> => rejection(redlock.acquire('user:ann', 1_000, { wait: 0 }));
-
-    await call();
-    await call();
-    await environment.advance(59_999);
-    await call();
-    await environment.advance(1);
-    await call();
-    await call();
-    await environment.advance(60_000);
-    await call();
-    await environment.advance(60_000);
-    await call();
-
-    const lines = log.lines.filter(([, , context]) => context === 'Redlock');
-    expect(lines.map(([level]) => level)).toEqual(['warn', 'warn', 'warn', 'warn']);
-    const told = lines.map(([, text]) => String(text));
-    expect(told[0]).toMatch(/^\[billing\] .*no quorum.*b failed .*ERRORS\.md#no-quorum/);
-    expect(told[0]).not.toMatch(/user:ann/);
-    const more = told.map((text) => /(\d+) more found none in the minute after/.exec(text)?.[1]);
-    expect(more).toEqual([undefined, '2', '1', undefined]);
   });
 
   it('has no line about contention', async () => {
