@@ -15,6 +15,7 @@ import {
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { client, server } from '../support/redis-of-spec.js';
+import { SimulatedEnvironment } from '../support/simulated-environment.js';
 import { startPlain, startPlainServer, threeNodes } from './support/applications.js';
 import { aborted, Gate, rejection, turn } from './support/events.js';
 
@@ -84,6 +85,21 @@ describe('app.close()', () => {
     await module.close();
 
     await eventually(async () => (await connections()) === before);
+  });
+
+  it('closes them when the locks are released that bodies held until then', async () => {
+    const module = await startPlain({ imports: [RedlockModule.forRoot([server.url])] });
+    const redlock = module.get(RedlockService);
+    const leave = new Gate();
+    const body = redlock.using('a', () => leave.passed);
+    while ((await redlock.status()).held === 0) await turn();
+
+    const closed = module.close();
+    await closedToNewcomers(redlock);
+    leave.open();
+    await Promise.all([body, closed]);
+
+    expect(await client.exists('a')).toBe(0);
   });
 
   it('is not needed after a start that failed: its connections are closed', async () => {
@@ -217,6 +233,29 @@ describe('app.close() while an endpoint that holds a lock keeps the server from 
 
     expect(free).toBe('granted');
     expect(lost).toMatchObject({ error: 'LOCK_LOST' });
+  });
+});
+
+describe('app.close() before the locks close', () => {
+  it('keeps no process alive for that', async () => {
+    const environment = new SimulatedEnvironment();
+    const timers: number[] = [];
+    @Injectable()
+    class Service {
+      onApplicationShutdown(): void {
+        timers.push(environment.pendingTimers, environment.processHoldingTimers);
+      }
+    }
+    const module = await startPlain({
+      imports: [RedlockModule.forRoot(threeNodes(), { environment })],
+      providers: [Service],
+    });
+
+    await module.close();
+
+    // Nest 11 calls the hook again for the second close, which follows each test.
+    expect(timers.slice(0, 2)).toEqual([1, 0]);
+    expect(environment.pendingTimers).toBe(0);
   });
 });
 

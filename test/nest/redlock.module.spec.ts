@@ -18,10 +18,10 @@ import {
 
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
-import { startServer } from '../support/servers-of-test.js';
+import { startPretender, startServer } from '../support/servers-of-test.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
 import { Log, startPlain, threeNodes } from './support/applications.js';
-import { rejection } from './support/events.js';
+import { rejection, turn } from './support/events.js';
 import { LockedSettings, OptionsOfSettings, Settings } from './support/settings.js';
 
 async function quorumOf(imports: NonNullable<Parameters<typeof startPlain>[0]['imports']>) {
@@ -149,6 +149,22 @@ describe('RedlockModule registered', () => {
 
     expect(held).toMatchObject({ isValid: true, state: 'held' });
     expect(over).toMatchObject({ isValid: false, state: 'free' });
+  });
+
+  it('over a server that says nothing starts without it after 2 s', async () => {
+    const environment = new SimulatedEnvironment();
+    const { address } = await startPretender(() => null);
+    let isStarted = false;
+    const started = startPlain({ imports: [RedlockModule.forRoot([address], { environment })] });
+    void started.then(() => (isStarted = true));
+    while (environment.pendingTimers === 0) await turn();
+
+    await environment.advance(1_999);
+    const before = isStarted;
+    await environment.advance(1);
+    await started;
+
+    expect(before).toBe(false);
   });
 
   it.each([

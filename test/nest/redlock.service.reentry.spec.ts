@@ -240,24 +240,6 @@ describe('a nested acquisition of what the same context holds', () => {
     });
   });
 
-  it('does not grow the context of a loop that starts its next round in its own body', async () => {
-    const redlock = await startService();
-    const done = new Gate();
-    const seen: number[] = [];
-    const round = (count: number): void => {
-      void redlock.using('loop', () => {
-        seen.push(currentLock()?.resources.length ?? 0);
-        if (count === 0) done.open();
-        else setImmediate(() => round(count - 1));
-      });
-    };
-
-    round(20);
-    await done.passed;
-
-    expect(seen).toEqual(Array.from({ length: 21 }, () => 1));
-  });
-
   it.each(['after it is over', 'before it is over'])(
     'keeps no lock of a loop that starts its next round in the body of the last, %s',
     async (moment) => {

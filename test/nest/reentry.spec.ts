@@ -1,4 +1,4 @@
-import { AsyncResource } from 'node:async_hooks';
+import { AsyncResource, type AsyncLocalStorage } from 'node:async_hooks';
 
 import { describe, expect, it } from '@jest/globals';
 import { LockReentryError, type RedlockService } from 'nestjs-locked';
@@ -89,3 +89,37 @@ describe('a job of another call, which a shared queue starts in a locked body', 
     expect(bound).toBe(true);
   });
 });
+
+describe('the async context of locks', () => {
+  it('does not grow with a loop that starts its next round in its own body', async () => {
+    const redlock = await startService();
+    const done = new Gate();
+    const depths: number[] = [];
+    const round = (begin: () => void): void => {
+      void redlock.using(`round:${depths.length}`, async () => {
+        depths.push(depthOfContext());
+        begin();
+        if (depths.length > 20) return done.open();
+        await new Promise<void>((hasBegun) => round(hasBegun));
+      });
+    };
+
+    round(() => undefined);
+    await done.passed;
+
+    expect(depths).toEqual(depths.map((depth) => Math.min(depth, 3)));
+  });
+});
+
+interface Frame {
+  readonly outer: Frame | undefined;
+}
+
+/** How many locks and scopes, those that are over too, are kept for the running async context. */
+function depthOfContext(): number {
+  const key = Symbol.for('nestjs-locked.context');
+  const storage = Reflect.get(globalThis, key) as AsyncLocalStorage<Frame | undefined>;
+  let depth = 0;
+  for (let frame = storage.getStore(); frame !== undefined; frame = frame.outer) depth += 1;
+  return depth;
+}
