@@ -4,6 +4,7 @@ import { TerminusModule } from '@nestjs/terminus';
 import {
   MemoryNode,
   RedlockModule,
+  type LockNode,
   type NodeInput,
   type NodeStatus,
   type RedlockModuleOptions,
@@ -83,9 +84,30 @@ export class MissetNode extends MemoryNode {
   }
 }
 
-/** A node that has answered, and is down when its status is asked for. */
+/** A node that is down from when it has answered. */
 export class LostNode extends MemoryNode {
-  override status(): NodeStatus {
-    return { ...super.status(), state: 'down' };
+  #isLost = false;
+
+  override inspect(...question: Parameters<MemoryNode['inspect']>): void {
+    super.inspect(...question);
+    this.#isLost = true;
   }
+
+  override status(): NodeStatus {
+    const status = super.status();
+    return this.#isLost ? { ...status, state: 'down' } : status;
+  }
+}
+
+/** The resources that the nodes are asked about from now on. */
+export function watchQuestions(nodes: readonly LockNode[]): string[] {
+  const asked: string[] = [];
+  for (const node of nodes) {
+    const inspect = node.inspect.bind(node);
+    node.inspect = (world, resource, onAnswer) => {
+      asked.push(resource);
+      inspect(world, resource, onAnswer);
+    };
+  }
+  return asked;
 }

@@ -16,6 +16,7 @@ import {
   startInFakeTime,
   startServers,
   urlsOf,
+  watchQuestions,
 } from './indicator-scene.js';
 import { startPlain, startServer } from '../nest/support/applications.js';
 import { faultyNodes } from '../nest/support/faulty-nodes.js';
@@ -189,14 +190,7 @@ describe('RedlockHealthIndicator', () => {
       ...metadata.imports,
     ];
     const indicator = (await startPlain({ ...metadata, imports })).get(RedlockHealthIndicator);
-    const asked: string[] = [];
-    for (const node of nodes) {
-      const inspect = node.inspect.bind(node);
-      node.inspect = (world, resource, onAnswer) => {
-        asked.push(resource);
-        inspect(world, resource, onAnswer);
-      };
-    }
+    const asked = watchQuestions(nodes);
 
     const health = await healthOf(indicator, { redlock: 'billing', resource: 'orders:probe' });
     const unknown = await rejection(indicator.isHealthy('locks', { redlock: 'nowhere' }));
@@ -204,6 +198,16 @@ describe('RedlockHealthIndicator', () => {
     expect(health.nodes.map(({ name }) => name)).toEqual(['a', 'b', 'c']);
     expect(asked).toEqual(['orders:probe', 'orders:probe', 'orders:probe']);
     expect(String(unknown)).toContain('nowhere');
+  });
+
+  it('asks about a resource of its own where it is told none', async () => {
+    const nodes = faultyNodes();
+    const indicator = await startIndicator(nodes);
+    const asked = watchQuestions(nodes);
+
+    await healthOf(indicator);
+
+    expect(new Set(asked)).toEqual(new Set(['nestjs-locked:health']));
   });
 
   it.each([
