@@ -77,6 +77,7 @@ export class Acquisition {
   }
 
   /**
+   * {@link giveUp} has to follow if it rejects.
    * @param held What the caller already holds.
    * @throws RedlockError, or the reason of the interruption; either way nothing stays locked.
    */
@@ -92,22 +93,28 @@ export class Acquisition {
         if (signal !== null) ignoreAbort(signal, this.waiter);
         resolve(holding);
       };
-      const refuse = (error: Error): void => {
-        waitingRoom.leave(this.waiter);
-        if (signal !== null) ignoreAbort(signal, this.waiter);
-        reject(error);
-      };
       if (!waitingRoom.mayTry(this.waiter)) {
-        this.#queueUp().then(grant, refuse);
+        this.#queueUp().then(grant, reject);
         return;
       }
       // A lock that is granted at once, as most are, costs no promise but this one.
       const attempt = (onSettled: OnSettled): void => this.#startAttempt(0, onSettled);
       waitingRoom.firstAttempts.start(this.waiter, attempt, (result) => {
         if (result instanceof Holding) grant(result);
-        else this.#retryUntilGranted(result).then(grant, refuse);
+        else this.#retryUntilGranted(result).then(grant, reject);
       });
     });
+  }
+
+  /**
+   * The call has failed: others go on. Perhaps it failed half way, as where the stack of its caller
+   * was used up, and its attempt is under way.
+   */
+  giveUp(reason: unknown): void {
+    const { signal } = this.#options;
+    this.waiter.interrupt(reason);
+    this.#context.waitingRoom.leave(this.waiter);
+    if (signal !== null) ignoreAbort(signal, this.waiter);
   }
 
   async #queueUp(): Promise<Holding> {

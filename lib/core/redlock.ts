@@ -206,12 +206,8 @@ export class Redlock {
       this.#context.observer.acquired(lock, acquisition.waited(), acquisition.attempts);
       return lock;
     } catch (error) {
-      const { attempts, waiter } = acquisition;
-      // Thrown half way, as where its caller's stack was used up: it would stop all calls after it.
-      if (!waiter.hasLeft) {
-        waiter.interrupt(error);
-        this.#context.waitingRoom.leave(waiter);
-      }
+      const { attempts } = acquisition;
+      acquisition.giveUp(error);
       // The signal's reason may be a RedlockError too, of another lock.
       const isAborted = error === given.signal?.reason;
       // The error was made where the last answer came in; the stack here shows who asked.

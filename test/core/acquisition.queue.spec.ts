@@ -1,5 +1,7 @@
 import { describe, expect, it, jest } from '@jest/globals';
 
+import { getEventListeners } from 'node:events';
+
 import { LockTakenError } from '../../lib/core/errors.js';
 import { expectInstance, reasonOf, setScene } from './scene.js';
 
@@ -180,12 +182,14 @@ describe('calls of one process', () => {
         throw overflow;
       });
 
-      const error = await rejection(redlock.acquire('r', ttl));
+      const { signal } = new AbortController();
+      const error = await rejection(redlock.acquire('r', ttl, { signal }));
       await environment.advance(1_000);
-      const left = [...(await owners()), redlock.status().waiting];
+      const listeners = getEventListeners(signal, 'abort').length;
+      const left = [...(await owners()), redlock.status().waiting, listeners];
       const next = await until(redlock.acquire('r', ttl, { wait: 0 }));
 
-      expect([error, left]).toEqual([overflow, [null, null, null, 0]]);
+      expect([error, left]).toEqual([overflow, [null, null, null, 0, 0]]);
       expect(next.isValid).toBe(true);
     },
   );

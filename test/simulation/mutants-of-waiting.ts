@@ -95,10 +95,7 @@ export const mutantsOfWaiting: readonly Mutant[] = [
   {
     name: 'a call that gives up keeps its place',
     rule: '10: a waiter that dies or aborts does not stall others',
-    patches: [
-      core('acquisition', '      waitingRoom.leave(this.waiter);\n', ''),
-      core('redlock', '        this.#context.waitingRoom.leave(waiter);\n', ''),
-    ],
+    patches: [core('acquisition', '    this.#context.waitingRoom.leave(this.waiter);\n', '')],
   },
   {
     name: 'no poll beside wake-ups',
