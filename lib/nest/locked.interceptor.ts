@@ -1,5 +1,3 @@
-import { Stream } from 'node:stream';
-
 import {
   HttpException,
   Inject,
@@ -20,8 +18,9 @@ import {
   type Subscription,
 } from 'rxjs';
 
-import { afterMicrotasks, inMicrotask } from '../core/environment.js';
+import { inMicrotask } from '../core/environment.js';
 import { RedlockError } from '../core/errors.js';
+import { whenClientLeaves, whenSent } from './call-client.js';
 import { EndpointScope } from './endpoint-scope.js';
 import { captureContext, type ContextRunner } from './lock-context.js';
 import { definitionOf, type LockedDefinition } from './locked-definition.js';
@@ -118,7 +117,7 @@ export class LockedInterceptor implements NestInterceptor {
       if (handledKey in context) return next.handle().subscribe(subscriber);
       Object.defineProperty(context, handledKey, { value: true, configurable: true });
       const cancel = new AbortController();
-      const unwatch = whenDisconnected(context, () => cancel.abort(disconnectedException()));
+      const unwatch = whenClientLeaves(context, () => cancel.abort(clientGoneException()));
       const scope = new EndpointScope(definition, context, cancel.signal);
       const outside = captureContext();
       let response: Subscription | undefined;
@@ -230,71 +229,7 @@ function responder(
   };
 }
 
-/**
- * Calls `listener` when an answer has been sent or its client is gone. Never for GraphQL, where
- * what a resolver has returned is read later.
- */
-function whenSent(context: ExecutionContext, listener: () => void): void {
-  const transport = context.getType<'http' | 'rpc' | 'ws' | 'graphql'>();
-  // By then, what these transports were given is being read, if it ever will be.
-  if (transport === 'rpc' || transport === 'ws') afterMicrotasks(listener);
-  whenClosed(responseOf(context), listener);
-}
-
-/**
- * Calls `listener` when the client of an HTTP call disconnects, or that of a gRPC call cancels or
- * its deadline is over, before the call is answered, until the returned function is called: an
- * outer interceptor may try many times for one response.
- */
-function whenDisconnected(context: ExecutionContext, listener: () => void): () => void {
-  const response = responseOf(context);
-  const onClose = (): void => {
-    if (response?.writableEnded === false) listener();
-  };
-  whenClosed(response, onClose);
-  // Nest ends by itself what it runs for others that are gone, but not gRPC's unary calls.
-  const call = context.getArgByIndex<GrpcCall | undefined>(2);
-  const isCall = context.getType() === 'rpc' && typeof call?.cancelled === 'boolean';
-  if (isCall && call.cancelled) listener();
-  else if (isCall) call.once('cancelled', listener);
-  return () => {
-    response?.off('close', onClose);
-    if (isCall) call.off('cancelled', listener);
-  };
-}
-
 /** Ends a call whose client left before it had its lock: no fault, so Nest does not log it. */
-function disconnectedException(): HttpException {
+function clientGoneException(): HttpException {
   return new HttpException('The client has gone before the lock was acquired', 499);
-}
-
-/** Node's response to an HTTP call, which Fastify's reply has inside; undefined if it has none. */
-function responseOf(context: ExecutionContext): ServerResponse | undefined {
-  if (context.getType() !== 'http') return undefined;
-  const response = context.switchToHttp().getResponse<Reply | undefined>();
-  const raw = response?.raw ?? response;
-  return raw instanceof Stream ? raw : undefined;
-}
-
-function whenClosed(response: ServerResponse | undefined, listener: () => void): void {
-  // Only the stream inside tells it of HTTP/2.
-  const isClosed = response?.closed ?? response?.stream?.destroyed;
-  if (isClosed === true) listener();
-  else response?.once('close', listener);
-}
-
-/** Node's response, of HTTP/1 or HTTP/2. */
-interface ServerResponse extends Stream {
-  readonly closed?: boolean;
-  readonly stream?: { readonly destroyed: boolean };
-  readonly writableEnded?: boolean;
-}
-
-/** What a handler of gRPC gets last. */
-interface GrpcCall extends Pick<Stream, 'off' | 'once'> {
-  readonly cancelled?: boolean;
-}
-
-interface Reply extends ServerResponse {
-  readonly raw?: ServerResponse;
 }
