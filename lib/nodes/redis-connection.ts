@@ -108,7 +108,8 @@ export class RedisConnection {
       // If the application has wrapped this, as to trace commands, nobody else has that promise.
       if (sent !== command.promise) Promise.resolve(sent).catch(ignore);
     } catch (error) {
-      // So may such a wrapper. From here it would keep other nodes from being asked, for ever.
+      // What has wrapped it may throw, too, and from here that would reach whoever ends a tick: no
+      // node after this one would be asked any more.
       const outcome = lostOutcome(`sendCommand threw ${printable(String(error))}`);
       inMicrotask(() => this.#onEnd(outcome));
     }
