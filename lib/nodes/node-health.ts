@@ -59,7 +59,7 @@ export class NodeHealth {
   }
 
   /** Connected, and fit. The observer is told, with the findings that are new. */
-  up(findings: readonly string[]): void {
+  noteUp(findings: readonly string[]): void {
     const news = findings.filter((finding) => !this.#findings.includes(finding));
     this.#change('up', ['Connected.', ...news].join(' '), findings, news.length > 0);
   }
@@ -86,7 +86,7 @@ export class NodeHealth {
   }
 
   /** Connected but silent. How long it has been so, and how much it owes, goes into the message. */
-  suspended(silence: Milliseconds, backlog: number): void {
+  noteSuspension(silence: Milliseconds, backlog: number): void {
     if (this.#state !== 'up') return;
     const unreported = this.#unreportedSuspensions;
     const now = this.environment.now();
@@ -100,27 +100,27 @@ export class NodeHealth {
   }
 
   /** It answers again, as it was before. */
-  resumed(): void {
+  noteResumption(): void {
     if (this.#state !== 'suspended') return;
-    this.up(this.#findings);
+    this.noteUp(this.#findings);
     this.#reportQuarantineEnd();
   }
 
   /** Not connected, or not fit. Until it is refused, its findings stay known while it is away. */
-  unavailable(reason: FailedAnswer): void {
+  noteFailure(reason: FailedAnswer): void {
     const { message } = reason;
     this.#refusals.clear();
     if (reason.isMisconfiguration) this.#change('refused', message, [message]);
     else this.#change('down', message, this.#state === 'refused' ? [] : this.#findings);
   }
 
-  /** Takes note of the node's time that came with an answer. */
-  heard(nodeTime: Microseconds): void {
+  /** The time on the node's clock, as it came with an answer. */
+  noteTime(nodeTime: Microseconds): void {
     this.#clockOffset = nodeTime / 1_000 - this.environment.wallClock();
   }
 
   /** The node's votes do not count for this long, which may be 0. */
-  quarantined(stated: Milliseconds): void {
+  noteQuarantine(stated: Milliseconds): void {
     // A server may say anything.
     const remaining = Math.min(stated, DELAY_MAX);
     // A closed node may still hear its last answers.

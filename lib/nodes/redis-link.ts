@@ -84,8 +84,8 @@ export class RedisLink implements ConnectionListener {
     this.send(connection, this.#certification(), (failure, reply) => {
       const certified = failure === null ? readCertified(reply) : null;
       if (certified === null) return;
-      health.heard(certified.nodeTime);
-      health.quarantined(certified.quarantineRemaining);
+      health.noteTime(certified.nodeTime);
+      health.noteQuarantine(certified.quarantineRemaining);
     });
   }
 
@@ -146,7 +146,7 @@ export class RedisLink implements ConnectionListener {
     this.#connection = null;
     peers.leave(target.name);
     if (this.#isClosed) return;
-    health.unavailable(reason);
+    health.noteFailure(reason);
     this.#timer = environment.startTimer(this.#reconnectDelay.next(), this.#reconnect, false);
   }
 
@@ -195,15 +195,15 @@ export class RedisLink implements ConnectionListener {
     this.#looksInVain = 0;
     this.#reconnectDelay.connected();
     onUsable(connection);
-    health.heard(certified.nodeTime);
-    health.up([
+    health.noteTime(certified.nodeTime);
+    health.noteUp([
       ...findings,
       ...this.#lastServer.next(facts, environment.wallClock()),
       ...disagreement(certified.rulesBefore, world, peers.nodeCount),
       ...(certified.isOriginKnown ? [] : [ORIGIN_UNKNOWN]),
       ...(target.isUnverified ? [UNVERIFIED] : []),
     ]);
-    health.quarantined(certified.quarantineRemaining);
+    health.noteQuarantine(certified.quarantineRemaining);
   }
 
   #onAnswer(connection: RedisConnection, failure: FailedAnswer | null): void {
@@ -215,7 +215,7 @@ export class RedisLink implements ConnectionListener {
     if (failure !== null && isReadOnly(failure)) connection.end(failure);
     if (health.state !== 'suspended' || this.#isHung(connection)) return;
     onUsable(connection);
-    health.resumed();
+    health.noteResumption();
   }
 
   // With a large backlog a server is found hung sooner, before it costs memory for each lock.
@@ -246,7 +246,7 @@ export class RedisLink implements ConnectionListener {
       else connection.end(lostOutcome(`not connected and audited within ${stallTimeout} ms`));
       return;
     }
-    if (this.#isHung(connection)) health.suspended(silence, connection.backlog);
+    if (this.#isHung(connection)) health.noteSuspension(silence, connection.backlog);
     this.#timer = this.#startWatch();
   });
 }

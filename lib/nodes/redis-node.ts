@@ -195,8 +195,8 @@ export class RedisNode implements LockNode {
 
   readonly #readAcquiredOnce = readOnce((reply): AcquireAnswer => {
     const answer = readAcquired(reply);
-    if ('nodeTime' in answer && answer.nodeTime > 0) this.#health.heard(answer.nodeTime);
-    if (answer.vote === 'quarantined') this.#health.quarantined(answer.remaining);
+    if ('nodeTime' in answer && answer.nodeTime > 0) this.#health.noteTime(answer.nodeTime);
+    if (answer.vote === 'quarantined') this.#health.noteQuarantine(answer.remaining);
     return answer;
   });
 
@@ -205,7 +205,7 @@ export class RedisNode implements LockNode {
 
   readonly #readExtendedOnce = readOnce((reply): ExtendAnswer => {
     const answer = readExtended(reply);
-    if (answer.vote === 'quarantined') this.#health.quarantined(answer.remaining);
+    if (answer.vote === 'quarantined') this.#health.noteQuarantine(answer.remaining);
     return answer;
   });
 

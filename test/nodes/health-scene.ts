@@ -8,6 +8,6 @@ export function startHealth() {
   const environment = new SimulatedEnvironment();
   const log = new NodeLog();
   const health = new NodeHealth('a', environment, log.observer);
-  health.up([]);
+  health.noteUp([]);
   return { environment, log, health };
 }

@@ -12,7 +12,7 @@ beforeEach(() => {
 
 describe('a quarantine', () => {
   it('has a remainder in whole milliseconds, of which the last is not over', async () => {
-    health.quarantined(30_000);
+    health.noteQuarantine(30_000);
 
     await environment.advance(29_999.5);
 
@@ -20,7 +20,7 @@ describe('a quarantine', () => {
   });
 
   it('keeps no process from its end, and is not waited for when the node is closed', () => {
-    health.quarantined(30_000);
+    health.noteQuarantine(30_000);
     const waitedFor = [environment.pendingTimers, environment.processHoldingTimers];
 
     health.close();
@@ -36,17 +36,17 @@ describe('the end of a quarantine', () => {
 
   /** Loses the node for so long, and finds its votes not to count for `quarantine` ms then. */
   async function comeBackAfter(absence: number, quarantine: number): Promise<void> {
-    health.unavailable(lostOutcome('closed'));
+    health.noteFailure(lostOutcome('closed'));
     await environment.advance(absence);
-    health.up([]);
-    health.quarantined(quarantine);
+    health.noteUp([]);
+    health.noteQuarantine(quarantine);
     await environment.settle();
   }
 
   it('is told when it comes, and once', async () => {
-    health.quarantined(30_000);
+    health.noteQuarantine(30_000);
     await environment.advance(30_000);
-    health.quarantined(0);
+    health.noteQuarantine(0);
     await environment.settle();
 
     const told = log.events.map(({ message, isTrouble }) => [message, isTrouble]);
@@ -57,9 +57,9 @@ describe('the end of a quarantine', () => {
   });
 
   it('is told when the last one is over, where the node was emptied again meanwhile', async () => {
-    health.quarantined(30_000);
+    health.noteQuarantine(30_000);
     await environment.advance(10_000);
-    health.quarantined(30_000);
+    health.noteQuarantine(30_000);
     await environment.advance(29_999);
     const before = [...log.messages];
 
@@ -70,11 +70,11 @@ describe('the end of a quarantine', () => {
   });
 
   it('is told of a node that was silent then when it answers again', async () => {
-    health.quarantined(30_000);
-    health.suspended(120, 1);
+    health.noteQuarantine(30_000);
+    health.noteSuspension(120, 1);
     await environment.advance(30_000);
     const before = log.messages.at(-1);
-    health.resumed();
+    health.noteResumption();
     await environment.settle();
 
     expect(before).toMatch(/^Suspended/);
@@ -82,14 +82,14 @@ describe('the end of a quarantine', () => {
   });
 
   it('is told of a node that was away then when its votes count', async () => {
-    health.quarantined(30_000);
+    health.noteQuarantine(30_000);
     await comeBackAfter(30_000, 0);
 
     expect(log.messages.slice(-2)).toEqual(['Connected.', END]);
   });
 
   it('is not told of a node that comes back to be in quarantine again', async () => {
-    health.quarantined(30_000);
+    health.noteQuarantine(30_000);
     await comeBackAfter(30_000, 30_000);
     const before = [...log.messages];
     await environment.advance(30_000);
@@ -99,7 +99,7 @@ describe('the end of a quarantine', () => {
   });
 
   it('is not told of a node that comes back before it', async () => {
-    health.quarantined(30_000);
+    health.noteQuarantine(30_000);
     await comeBackAfter(1, 29_999);
     const before = [...log.messages];
     await environment.advance(29_999);
@@ -109,10 +109,10 @@ describe('the end of a quarantine', () => {
   });
 
   it('is not told of a node that was silent and answers again before it', async () => {
-    health.quarantined(30_000);
-    health.suspended(120, 1);
+    health.noteQuarantine(30_000);
+    health.noteSuspension(120, 1);
     await environment.advance(29_999);
-    health.resumed();
+    health.noteResumption();
     await environment.settle();
     const before = log.messages.at(-1);
     await environment.advance(1);
@@ -121,7 +121,7 @@ describe('the end of a quarantine', () => {
   });
 
   it('has come where the next server by the same name counts, as when a name is put right', async () => {
-    health.quarantined(30_000);
+    health.noteQuarantine(30_000);
     await comeBackAfter(1, 0);
     const { quarantineRemaining } = health.status();
     await environment.advance(30_000);
@@ -131,9 +131,9 @@ describe('the end of a quarantine', () => {
   });
 
   it('is not told of a node that never was in quarantine', async () => {
-    health.quarantined(0);
-    health.suspended(120, 1);
-    health.resumed();
+    health.noteQuarantine(0);
+    health.noteSuspension(120, 1);
+    health.noteResumption();
     await environment.settle();
 
     expect(log.messages).not.toContain(END);
@@ -142,7 +142,7 @@ describe('the end of a quarantine', () => {
 
 describe('a quarantine beyond all measure', () => {
   it('has an end that a timer and a date can tell', () => {
-    health.quarantined(Number.MAX_SAFE_INTEGER);
+    health.noteQuarantine(Number.MAX_SAFE_INTEGER);
 
     expect(health.status().quarantineRemaining).toBeLessThan(2 ** 31);
   });

@@ -12,10 +12,10 @@ beforeEach(() => {
 describe('a node that is suspended and resumes over and over', () => {
   async function flap(times: number): Promise<void> {
     for (let count = 0; count < times; count += 1) {
-      health.suspended(120, 1);
+      health.noteSuspension(120, 1);
       expect(health.state).toBe('suspended');
       await environment.advance(100);
-      health.resumed();
+      health.noteResumption();
       expect(health.state).toBe('up');
       await environment.advance(100);
     }
@@ -38,17 +38,17 @@ describe('a node that is suspended and resumes over and over', () => {
   it('says to a call only why it is not asked: how often that is so is for the log', async () => {
     await flap(400);
 
-    health.suspended(120, 1);
+    health.noteSuspension(120, 1);
 
     expect(health.failure.message).toBe('Suspended: silent for 120 ms, commands unanswered: 1.');
   });
 
   it('is told of once as long as it is silent, and when it is back', async () => {
     for (let look = 0; look < 100; look += 1) {
-      health.suspended(120 + 30 * look, 1);
+      health.noteSuspension(120 + 30 * look, 1);
       await environment.advance(30);
     }
-    health.resumed();
+    health.noteResumption();
     await environment.settle();
 
     expect(log.messages.slice(1)).toEqual([
@@ -59,9 +59,9 @@ describe('a node that is suspended and resumes over and over', () => {
 
   it('is told of at once when it is lost, and when it is back', async () => {
     await flap(2);
-    health.suspended(120, 1);
-    health.unavailable(lostOutcome('silent for 5000 ms'));
-    health.up([]);
+    health.noteSuspension(120, 1);
+    health.noteFailure(lostOutcome('silent for 5000 ms'));
+    health.noteUp([]);
     await environment.settle();
 
     expect(log.messages.slice(3)).toEqual([expect.stringContaining('5000 ms'), 'Connected.']);
@@ -108,9 +108,9 @@ describe('a node that refuses locks', () => {
 
   it('is another once it was lost', async () => {
     health.noteRefusal('locks', 'OOM');
-    health.unavailable(lostOutcome('connection closed'));
+    health.noteFailure(lostOutcome('connection closed'));
     health.noteRefusal('locks', 'OOM');
-    health.up([]);
+    health.noteUp([]);
     await environment.settle();
 
     expect(health.status().findings).toEqual([]);
@@ -120,12 +120,12 @@ describe('a node that refuses locks', () => {
 
 describe('a node with findings', () => {
   it('is told to be back, without what was told before', async () => {
-    health.unavailable(lostOutcome('first'));
-    health.up(['One.']);
-    health.unavailable(lostOutcome('second'));
-    health.up(['One.']);
-    health.unavailable(lostOutcome('third'));
-    health.up(['One.', 'Two.']);
+    health.noteFailure(lostOutcome('first'));
+    health.noteUp(['One.']);
+    health.noteFailure(lostOutcome('second'));
+    health.noteUp(['One.']);
+    health.noteFailure(lostOutcome('third'));
+    health.noteUp(['One.', 'Two.']);
     await environment.settle();
 
     const told = log.events.map(({ message, isTrouble }) => [message, isTrouble]);
@@ -140,8 +140,8 @@ describe('a node with findings', () => {
   });
 
   it('has none any more when what was refused is gone', () => {
-    health.unavailable(unsentOutcome('It is a slave, and a node is a master.', true));
-    health.unavailable(lostOutcome('connect ECONNREFUSED'));
+    health.noteFailure(unsentOutcome('It is a slave, and a node is a master.', true));
+    health.noteFailure(lostOutcome('connect ECONNREFUSED'));
 
     expect(health.status()).toMatchObject({ state: 'down', findings: [] });
   });
@@ -149,7 +149,7 @@ describe('a node with findings', () => {
   it('is told of again when it is refused for another reason, and for that once', async () => {
     const reasons = ['NOAUTH', 'It is a slave.', 'It is a slave.'];
 
-    for (const reason of reasons) health.unavailable(unsentOutcome(reason, true));
+    for (const reason of reasons) health.noteFailure(unsentOutcome(reason, true));
     await environment.settle();
 
     expect(log.messages.slice(1)).toEqual(['NOAUTH', 'It is a slave.']);
