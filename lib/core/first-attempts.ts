@@ -33,12 +33,18 @@ export class FirstAttempts {
     const size = waiter.resources.length;
     const begin = (): void => {
       this.#wanted += size;
-      attempt((result) => {
-        onSettled(result);
-        this.#wanted -= size;
-        // Not before whoever gives up many calls, as a shutdown does, is done with it.
-        if (this.#later.first !== null) inMicrotask(() => this.#beginNext());
-      });
+      try {
+        attempt((result) => {
+          onSettled(result);
+          this.#wanted -= size;
+          // Not before whoever gives up many calls, as a shutdown does, is done with it.
+          if (this.#later.first !== null) inMicrotask(() => this.#beginNext());
+        });
+      } catch (error) {
+        // Thrown out before there was an attempt, which would give its room back when given up.
+        if (waiter.attempt === null) this.#wanted -= size;
+        throw error;
+      }
     };
     if (this.#later.first === null && this.#wanted < RESOURCES_AT_ONCE_MAX) {
       begin();

@@ -1,4 +1,4 @@
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 
 import { NoQuorumError, RedlockClosedError } from '../../lib/core/errors.js';
 import { FirstAttempts } from '../../lib/core/first-attempts.js';
@@ -65,6 +65,23 @@ describe('first attempts of one process', () => {
     await scene.until(Promise.all(locks));
 
     expect(askedAtOnce).toBe(3 * LIMIT);
+  });
+
+  it('give their room back where the stack is used up before they have asked a node', async () => {
+    const { environment, redlock, rejection, until } = setUp();
+    const many = Array.from({ length: 1_000 }, (_, index) => `r${index}`);
+    const overflow = new RangeError('Maximum call stack size exceeded');
+    const clock = jest.spyOn(environment, 'wallClock');
+    for (let times = 0; times < 3; times += 1) {
+      clock.mockImplementationOnce(() => {
+        throw overflow;
+      });
+      expect(await rejection(redlock.acquire(many, ttl))).toBe(overflow);
+    }
+
+    const lock = await until(redlock.acquire('r', ttl, { wait: 0 }), 100);
+
+    expect(lock.isValid).toBe(true);
   });
 
   it('are none more where those under way want 2,048 resources together', async () => {

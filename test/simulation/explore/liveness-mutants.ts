@@ -38,7 +38,7 @@ export const livenessMutants: readonly Mutant[] = [
   {
     name: 'a decided first attempt keeps its room',
     rule: '10: the next first attempt begins when an earlier one is decided',
-    patches: [narrow, core('first-attempts', 'this.#wanted -= size;', '')],
+    patches: [narrow, core('first-attempts', '          this.#wanted -= size;\n', '')],
   },
   {
     // Either rule is enough by itself where few contend.
