@@ -107,8 +107,9 @@ export class Line extends LinkedList<Place> {
   /** Gives `waiter` a place before another one, or the last place. */
   add(waiter: Waiter, before: Place | null): Place {
     const place = new Place(this, waiter);
-    this.insert(place, before);
+    // Before it has the place: should the stack be used up here, nobody would give that back.
     this.passable += Number(waiter.mayBePassed);
+    this.insert(place, before);
     return place;
   }
 

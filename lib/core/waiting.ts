@@ -59,7 +59,10 @@ export class WaitingRoom {
     waiter.isInside = held.length > 0;
     const lines = waiter.resources.map((name) => this.#lines.get(name) ?? this.#addLine(name));
     const behind = waiter.isInside ? this.#placesBehind(held, lines) : null;
-    waiter.places = lines.map((line) => line.add(waiter, behind?.get(line) ?? null));
+    const places: Place[] = [];
+    // One by one: where the stack is used up half way, it leaves the queues that it is in.
+    waiter.places = places;
+    for (const line of lines) places.push(line.add(waiter, behind?.get(line) ?? null));
   }
 
   /** The waiter has tried in vain: if it may be passed, calls whose callers hold locks do so. */

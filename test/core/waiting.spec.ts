@@ -1,5 +1,6 @@
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 
+import { Waiter } from '../../lib/core/waiter.js';
 import { growth, heapGrowth, LINEAR } from '../support/growth.js';
 import { watch } from './scene.js';
 import { namesOf, setUp } from './waiting-scene.js';
@@ -35,6 +36,21 @@ describe('a queue', () => {
 
     expect(mayTry(third)).toBe(true);
     expect(waitingRoom.size).toBe(1);
+  });
+
+  it('forgets who came to it and was thrown out before the next, as the stack was used up', () => {
+    const { environment, waitingRoom, enter, mayTry } = setUp();
+    const waiter = new Waiter(environment, ['a', 'b'], 1_000, true);
+    const overflow = new RangeError('Maximum call stack size exceeded');
+    const look = jest.spyOn(waiter, 'mayBePassed', 'get').mockReturnValueOnce(true);
+    look.mockImplementationOnce(() => {
+      throw overflow;
+    });
+
+    expect(() => waitingRoom.enter(waiter, [])).toThrow(overflow);
+    waitingRoom.leave(waiter);
+
+    expect([enter('a'), enter('b')].map(mayTry)).toEqual([true, true]);
   });
 
   it('is not disturbed by somebody who leaves twice', () => {
