@@ -99,13 +99,11 @@ export class Lock implements AsyncDisposable {
    */
   async extend(ttl: Milliseconds = this.#holding.request.ttl): Promise<void> {
     checkTtl(ttl, this.#ttlMax);
-    this.assertHeld();
-    if (this.#holding.isPastMaxHold()) {
-      throw this.#lostError('maxHold', `cannot be extended: ${explanations.maxHold}`);
-    }
+    this.#assertExtendable();
     const isRenewed = await this.#holding.extend(ttl);
     if (isRenewed) return;
-    this.assertHeld();
+    // `maxHold` may have ended while it waited for an earlier extension: no node was asked then.
+    this.#assertExtendable();
     const votes = this.#holding.lastVotes();
     const message =
       `Could not extend the lock of ${describeResources(this.resources)}: too few nodes did. ` +
@@ -146,6 +144,12 @@ export class Lock implements AsyncDisposable {
   lostError(result?: unknown): LockLostError {
     const { lossReason } = this.#holding;
     return this.#lostError(lossReason, `is not held any more: ${explanations[lossReason]}`, result);
+  }
+
+  #assertExtendable(): void {
+    this.assertHeld();
+    if (!this.#holding.isPastMaxHold()) return;
+    throw this.#lostError('maxHold', `cannot be extended: ${explanations.maxHold}`);
   }
 
   #lostError(reason: LossReason, state: string, result?: unknown): LockLostError {
