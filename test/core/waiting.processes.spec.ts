@@ -209,6 +209,18 @@ describe('the turn of other processes', () => {
 
       expect([before, after].map(({ mayTry, next }) => mayTry(next))).toEqual([true, true]);
     });
+
+    it('is short where one of them has had it meanwhile', async () => {
+      const { environment, waitingRoom, mayTry, next } = await tellOthers(10);
+
+      // It has tried in vain.
+      waitingRoom.listen(next);
+      await environment.advance(50);
+      waitingRoom.onReleased(['r'], 1);
+      await environment.advance(6);
+
+      expect(mayTry(next)).toBe(true);
+    });
   });
 
   it('on thousands of resources ends, and who waits looks at each of them once', async () => {

@@ -47,6 +47,24 @@ describe('a lock that is released', () => {
     expect(isHandedOn).toBe(run.isHandedOn);
   });
 
+  it('is handed on by who had to wait for another process as if for the first time', async () => {
+    const { environment, waitingRoom, enter, grant, hold } = setUp();
+    const holder = hold('r');
+    const next = enter('r');
+    void next.pause(1_000);
+    waitingRoom.handOn(holder);
+    waitingRoom.onReleased(['r'], 0);
+
+    // It has tried in vain.
+    waitingRoom.listen(next);
+    await environment.advance(60);
+    grant(next);
+    const last = enter('r');
+    void last.pause(1_000);
+
+    expect(waitingRoom.handOn(next)).toEqual([last]);
+  });
+
   it('is handed on at once: the next call is awake before the release is sent', async () => {
     const { environment, waitingRoom, enter, hold } = setUp();
     const holder = hold('r');
