@@ -91,6 +91,18 @@ describe('a lock that is handed over', () => {
     expect(scene.observer.released.mock.calls.at(-1)?.[1]).toBeCloseTo(15_000, -1);
   });
 
+  it('is held by its new holder from the hand-over on, however old it is', async () => {
+    const { environment, first, next, observer, until } = await setQueue();
+    await environment.advance(40);
+    await first.release();
+    const lock = await until(next);
+
+    await environment.advance(100);
+    await until(lock.release());
+
+    expect(observer.released.mock.calls.at(-1)).toEqual([lock, expect.closeTo(100, -1)]);
+  });
+
   it('goes through a block of tokens in order; then other processes are told', async () => {
     const scene = await setQueue();
     const locks = [scene.first];

@@ -78,6 +78,18 @@ describe('nodes that hang while a lock is held', () => {
     expect(nodes.map((each) => each.count('extend'))).toEqual([1, 2, 2]);
   });
 
+  it('are asked again when an answer is overdue by a whole ttl: it may have been lost', async () => {
+    const { environment, redlock, node, owners, until } = setScene();
+    const lock = await until(redlock.acquire('r', ttl, watched));
+    node(0).fail('requestLost', 'extend');
+    await environment.advance(ttl / 3 + 10);
+    node(0).heal();
+
+    await environment.advance(2 * ttl);
+
+    expect(await owners()).toEqual([lock.ownerId, lock.ownerId, lock.ownerId]);
+  });
+
   it('and answer only after the end of validity do not revive the lock', async () => {
     const { environment, redlock, nodes, until } = setScene();
     const lock = await until(redlock.acquire('r', ttl, watched));
