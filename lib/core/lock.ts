@@ -113,7 +113,7 @@ export class Lock implements AsyncDisposable {
 
   /**
    * Ends the lock: deletes its keys on all nodes, or leaves a body's to the next body of this
-   * process. Resolves when a quorum has answered or the node timeout is over; never rejects. A
+   * process. Resolves when a quorum has done so or the node timeout is over; never rejects. A
    * second call, or one for a lost lock, does no harm.
    */
   release(): Promise<void> {

@@ -6,9 +6,9 @@ import type { AcquireAnswer, ReleaseAnswer, ReleaseRequest } from './lock-node.j
 
 /**
  * Asks all nodes to delete the keys, except those that certainly have nothing to undo: a dead node
- * must not cost memory for each lock. Calls `onDone` once, when a quorum or all that were asked
- * have answered or the node timeout is over, with how many other processes were told, as far as is
- * known.
+ * must not cost memory for each lock. Calls `onDone` once, when a quorum has done so, all that were
+ * asked have answered or the node timeout is over, with how many other processes were told, as far
+ * as is known.
  */
 export function askForRelease(
   { nodes, quorum, options, roundTimers }: Ensemble,

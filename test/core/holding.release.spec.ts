@@ -52,6 +52,19 @@ describe('a release', () => {
     expect(observer.released.mock.calls).toEqual([[lock, 1_000]]);
   });
 
+  it('is over when a quorum has done it: a node that cannot does not count', async () => {
+    const { environment, redlock, node, until } = setScene();
+    const lock = await until(redlock.acquire('r', ttl));
+    node(0).refuse('release');
+    node(1).delay(10);
+    node(2).delay(20);
+    const startedAt = environment.now();
+
+    await until(lock.release());
+
+    expect(environment.now() - startedAt).toBe(20);
+  });
+
   it('leaves no timer, also when most of the ttl is over', async () => {
     const { environment, redlock, until } = setScene();
     const lock = await until(redlock.acquire('r', ttl));
