@@ -73,4 +73,24 @@ describe('the terms of a round', () => {
     environment.suspend(1);
     expect(hasSlept(environment, environment.now(), terms.clockGapMax)).toBe(true);
   });
+
+  it('allow less, never more, where the process is paused between its two clocks', () => {
+    const environment = new SimulatedEnvironment();
+    let pause = 600;
+    const read = (clock: () => number) => () => {
+      const time = clock();
+      environment.block(pause);
+      pause = 0;
+      return time;
+    };
+    const paused = Object.assign(Object.create(environment) as SimulatedEnvironment, {
+      now: read(() => environment.now()),
+      wallClock: read(() => environment.wallClock()),
+    });
+
+    const { clockGapMax } = new RoundTerms(paused, 10_000, 0.01);
+
+    environment.suspend(500);
+    expect(hasSlept(environment, environment.now(), clockGapMax)).toBe(true);
+  });
 });
