@@ -99,7 +99,7 @@ export class FaultyNode implements LockNode {
       this.#stored.delete(request.ownerId);
       this.#node.release(request, onServed);
     };
-    if (fault === 'down') this.#undelivered.push(() => this.#send(() => serve(ignore)));
+    if (fault === 'down') this.#undelivered.push(() => serve(ignore));
     this.#pass<ReleaseAnswer>(fault, serve, onAnswer);
   }
 

@@ -204,6 +204,16 @@ function looking(node: () => LockNode, requestFor: RequestFor, expire: Expire): 
     expect(answer).toMatchObject({ vote: 'found', ownerId: null, remaining: 0 });
   });
 
+  it('keeps the owners of two prefixes apart', async () => {
+    const world = { ...requestFor().world, keyPrefix: 'p:' };
+    const request = requestFor({ world });
+    await acquire(node(), request);
+
+    const answers = [await inspect(node(), world, 'r'), await inspect(node(), worldOf(), 'r')];
+
+    expect(answers).toMatchObject([{ ownerId: request.ownerId }, { ownerId: null }]);
+  });
+
   it('is up and knows how far its clock is from ours', () => {
     const status = node().status();
 

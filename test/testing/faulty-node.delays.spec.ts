@@ -1,5 +1,5 @@
 import { describe, expect, it, jest } from '@jest/globals';
-import { MemoryNode } from 'nestjs-locked';
+import { MemoryNode, type WakeListener } from 'nestjs-locked';
 import { fakeTimersEnvironment, FaultyNode } from 'nestjs-locked/testing';
 
 import { afterTest } from '../support/after-test.js';
@@ -51,6 +51,22 @@ describe('a FaultyNode that hangs, is slow or is down', () => {
 
     expect(next?.isValid).toBe(true);
     await next?.release();
+  });
+
+  it('delivers such a release once, and its answer was that the node is down', async () => {
+    const inside = new MemoryNode();
+    const releases = jest.spyOn(inside, 'release');
+    const node = new FaultyNode({ node: inside });
+    const answers: string[] = [];
+
+    node.refuse('release');
+    node.release({ ...requestFor(), wakes: false }, ({ vote }) => answers.push(vote));
+    node.heal();
+    node.heal();
+    await turn();
+
+    expect(releases).toHaveBeenCalledTimes(1);
+    expect(answers).toEqual(['failed']);
   });
 
   it('delivers no release that was lost, when it is healed', async () => {
@@ -215,6 +231,32 @@ describe('a FaultyNode that hangs, is slow or is down', () => {
 
     expect(before).toEqual(['first']);
     expect(answered).toEqual(['first', 'second']);
+  });
+
+  it('delays what it tells those who listen, as its answers', async () => {
+    const environment = new SimulatedEnvironment();
+    const inside = new MemoryNode({ environment });
+    const node = new FaultyNode({ node: inside, environment });
+    const told: string[] = [];
+    let listener: WakeListener | undefined;
+    inside.listen = (_world, _resource, given) => {
+      listener = given;
+      return () => undefined;
+    };
+    node.listen(worldOf(), 'r', {
+      onLive: (isLive) => told.push(`live: ${isLive}`),
+      onWake: (listeners) => told.push(`released, told ${listeners}`),
+    });
+
+    node.delay({ request: 60_000, answer: 30 });
+    for (const isLive of [true, false]) listener?.onLive(isLive);
+    listener?.onWake(2);
+    await environment.advance(29);
+    const before = [...told];
+    await environment.advance(1);
+
+    expect(before).toEqual([]);
+    expect(told).toEqual(['live: true', 'live: false', 'released, told 2']);
   });
 
   it('keeps no process alive for what is on the way', () => {

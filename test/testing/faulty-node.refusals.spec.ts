@@ -18,7 +18,10 @@ describe('FaultyNode', () => {
     [faultyWith({ node: { name: 'a' } }), 'node to be a LockNode, got an object'],
     [faultyWith({ name: null }), 'name to be a non-empty string, got null'],
     [faultyWith({ environment: null }), 'environment to be an Environment, got null'],
-    [faultyWith({ environment: {} }), 'environment to be an Environment, got an object'],
+    [
+      faultyWith({ node: new MemoryNode(), environment: {} }),
+      'environment to be an Environment, got an object',
+    ],
   ])('is not made of what it cannot use: %#', (make, message) => {
     expect(String(thrown(make))).toBe(`TypeError: Expected ${message}`);
   });

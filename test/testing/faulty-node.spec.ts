@@ -170,8 +170,20 @@ describe('FaultyNode', () => {
 
     node.fail('misconfigured');
 
-    expect(node.status()).toMatchObject({ name: 'faulty', state: 'refused' });
-    expect(node.status().findings).toHaveLength(1);
+    expect(node.status()).toMatchObject({
+      name: 'faulty',
+      state: 'refused',
+      findings: [expect.stringMatching(/^WRONGPASS /)],
+    });
+  });
+
+  it('is up where only other operations than acquisitions fail, and named as the node inside', () => {
+    const node = new FaultyNode({ node: new MemoryNode({ name: 'inside' }) });
+
+    node.refuse('extend', 'release', 'inspect');
+
+    expect(node.status()).toMatchObject({ name: 'inside', state: 'up', findings: [] });
+    expect(node.name).toBe('inside');
   });
 
   it('is in quarantine where its votes do not count, so that nobody takes it for ready', () => {
@@ -198,8 +210,9 @@ describe('FaultyNode', () => {
       await extend(node, requestFor()),
     ];
 
-    const votes = ['quarantined', 'quarantined', 'taken', 'revoked'];
-    expect(answers.map(({ vote }) => vote)).toEqual(votes);
+    const withheld = { vote: 'quarantined', remaining: 1_000 };
+    const others = [{ vote: 'taken' }, { vote: 'revoked' }];
+    expect(answers).toMatchObject([withheld, withheld, ...others]);
   });
 
   it('records what it was asked, and when', async () => {
