@@ -114,7 +114,7 @@ export function translateSteps(
   const translated: object = new Proxy(answer[Symbol.asyncIterator](), {
     get(steps, key) {
       if (key === Symbol.asyncIterator) return () => translated;
-      const take: unknown = Reflect.get(steps, key, steps);
+      const take: unknown = Reflect.get(steps, key);
       if (typeof take !== 'function') return take;
       return async (...args: unknown[]): Promise<unknown> => {
         try {

@@ -16,6 +16,7 @@ describe('the outcome of a call for a lock', () => {
     [new LockExpiredError('expired', details), 'expired'],
     [new RedlockClosedError('closed', details), 'closed'],
     [new Error('of the caller'), 'aborted'],
+    [Object.assign(new Error('of the caller'), { code: 'LOCK_TAKEN' }), 'aborted'],
   ])('with %p is %s', (error, outcome) => {
     expect(outcomeWith(error)).toBe(outcome);
   });

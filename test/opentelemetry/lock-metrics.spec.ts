@@ -94,6 +94,7 @@ describe('metrics', () => {
     );
     expect(new Set(found.map(({ unit }) => unit))).toEqual(new Set(['s']));
     expect(sumOf('nestjs_locked.wait.duration', 'taken')).toBeGreaterThanOrEqual(0.05);
+    expect(sumOf('nestjs_locked.wait.duration', 'taken')).toBeLessThanOrEqual(took);
     expect(sumOf('nestjs_locked.hold.duration', 'released')).toBeGreaterThanOrEqual(0.05);
     expect(sumOf('nestjs_locked.hold.duration', 'released')).toBeLessThanOrEqual(took);
     expect(sumOf('nestjs_locked.round.duration', 'granted')).toBeGreaterThan(0);
@@ -107,17 +108,26 @@ describe('metrics', () => {
     ]);
   });
 
-  it('have buckets up to what waiting, holding and rounds last at most', async () => {
+  it('have buckets from the shortest to the longest, each up to five times the last', async () => {
     const { redlock, points } = await startTelemetry();
     await redlock.using('a', () => 1);
-    const last = async (what: string): Promise<number | undefined> => {
+    const boundariesOf = async (what: string): Promise<readonly number[]> => {
       const [point] = await points<Histogram>(`nestjs_locked.${what}.duration`);
-      return point?.value.buckets.boundaries.at(-1);
+      return point?.value.buckets.boundaries ?? [];
     };
 
-    const lasts = [await last('wait'), await last('hold'), await last('round')];
+    const found = [
+      await boundariesOf('wait'),
+      await boundariesOf('hold'),
+      await boundariesOf('round'),
+    ];
 
-    expect(lasts).toEqual([60, 3_600, 1]);
+    const ends = found.map((bounds) => [bounds[0], bounds.at(-1)].join(' to '));
+    expect(ends).toEqual(['0.001 to 60', '0.001 to 3600', '0.00025 to 1']);
+    for (const bounds of found) {
+      const steps = bounds.slice(1).map((bound, index) => bound / (bounds[index] ?? NaN));
+      expect(Math.max(...steps)).toBeLessThanOrEqual(5);
+    }
   });
 
   it('count extensions, and losses by reason', async () => {

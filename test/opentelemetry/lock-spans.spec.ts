@@ -75,6 +75,7 @@ describe('spans', () => {
     expect(milliseconds(refused.duration)).toBeGreaterThanOrEqual(49);
     expect(refused.attributes['nestjs_locked.attempts']).toBeGreaterThanOrEqual(1);
     expect(refused.attributes).toMatchObject(domain);
+    expect(refused.instrumentationScope.name).toBe('nestjs-locked');
     // Contention is what locks are for.
     expect(refused.status.code).toBe(SpanStatusCode.UNSET);
   });

@@ -10,7 +10,8 @@ import {
   type OnModuleInit,
 } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
-import type { Histogram } from '@opentelemetry/sdk-metrics';
+import { ValueType } from '@opentelemetry/api';
+import type { Histogram, MetricDescriptor } from '@opentelemetry/sdk-metrics';
 import { RedlockModule, RedlockService } from 'nestjs-locked';
 import { RedlockTelemetryModule } from 'nestjs-locked/opentelemetry';
 
@@ -34,9 +35,14 @@ describe('the guide', () => {
     const listed = [
       ...guide.matchAll(/^\| `(nestjs_locked\.[\w.]+)` \| [\w-]+(?: counter)?, `(.*?)`/gm),
     ];
-    const told = (await metrics()).map(({ descriptor: { name, unit } }) => [name, unit]);
+    const descriptors = (await metrics()).map(({ descriptor }) => descriptor);
+    const told = descriptors.map(({ name, unit }) => [name, unit]);
 
     expect(listed.map(([, name, unit]) => [name, unit]).sort()).toEqual(told.sort());
+    expect(descriptors.filter(({ description }) => description === '')).toEqual([]);
+    const countsInFractions = ({ unit, valueType }: MetricDescriptor): boolean =>
+      unit !== 's' && valueType !== ValueType.INT;
+    expect(descriptors.filter(countsInFractions)).toEqual([]);
   });
 });
 

@@ -115,7 +115,7 @@ describe('a FaultyNode that hangs, is slow or is down', () => {
     node.delay({ request: 5, answer: 30 });
     ask();
     await environment.advance(20);
-    node.delay({ answer: 5 });
+    node.delay({ request: undefined, answer: 5 });
     ask();
     await environment.advance(30);
     node.delay(40);
