@@ -154,6 +154,17 @@ describe('@Locked on what cannot be locked', () => {
     },
   );
 
+  it('does not judge an override by what the method below is declared to return', () => {
+    class Parent {}
+    Reflect.defineMetadata('design:returntype', String, Parent.prototype, 'run');
+    class Child extends Parent {}
+    const decorate = Locked('a') as MethodDecorator;
+    const descriptor = { value: async () => 'ran' };
+
+    // As by a compiler that writes no metadata.
+    expect(() => decorate(Child.prototype, 'run', descriptor)).not.toThrow();
+  });
+
   it('rejects what a synchronous method returns, and leaves nothing locked', async () => {
     let insideLock: boolean | undefined;
     @Injectable()

@@ -13,14 +13,16 @@ import {
   type ExecutionContext,
   type NestInterceptor,
 } from '@nestjs/common';
-import { currentLock, Locked } from 'nestjs-locked';
+import { currentLock, fromContext, Locked, type Lock } from 'nestjs-locked';
 import { defer, Observable } from 'rxjs';
 import { retry } from 'rxjs/operators';
 
 import { growth, LINEAR } from '../support/growth.js';
 import { startServer } from './support/applications.js';
 import { startEndpoints } from './support/endpoints.js';
+import { Gate } from './support/events.js';
 import { faultyNodes, loseLock } from './support/faulty-nodes.js';
+import { retriesAfter } from './support/interceptors.js';
 import { get } from './support/requests.js';
 
 describe('a @Locked endpoint that an inner interceptor retries', () => {
@@ -148,6 +150,27 @@ describe('a @Locked endpoint that an inner interceptor retries', () => {
 
     expect((await get(url, '/changing-in-part?id=x')).status).toBe(423);
     expect(endpoints.tries).toBe(1);
+  });
+
+  it.each([
+    ['literal', 'endpoint'],
+    ['context', fromContext(() => 'endpoint')],
+  ])('asks anew for what others held at the first try: %s', async (_kind, resource) => {
+    const held = new Gate<Lock>();
+    const onTaken = (): Promise<string> => Promise.reject(new Error('taken'));
+    @Controller()
+    class Patient {
+      @Get()
+      @UseInterceptors(retriesAfter(async () => (await held.passed).release()))
+      @Locked(resource, { wait: 0, onTaken })
+      async run(): Promise<string> {
+        return currentLock()?.resources.join() ?? 'unlocked';
+      }
+    }
+    const { url, redlock } = await startEndpoints(Patient);
+    held.open(await redlock.acquire('endpoint'));
+
+    expect(await get(url, '/')).toMatchObject({ status: 200, body: 'endpoint' });
   });
 
   it('answers 500 where a retried handler loses the lock of its other arguments', async () => {

@@ -1,8 +1,16 @@
+import { channel } from 'node:diagnostics_channel';
+
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { context, diag, SpanStatusCode, trace } from '@opentelemetry/api';
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
 import type { ReadableSpan } from '@opentelemetry/sdk-trace-base';
-import { RedlockService } from 'nestjs-locked';
+import {
+  LockExpiredError,
+  LockTakenError,
+  NoQuorumError,
+  RedlockClosedError,
+  RedlockService,
+} from 'nestjs-locked';
 
 import { afterTest } from '../support/after-test.js';
 import { startModule } from '../nest/support/applications.js';
@@ -11,6 +19,7 @@ import { rejection } from '../nest/support/events.js';
 import { startTelemetry, extendAndLose, domain } from './telemetry-scene.js';
 
 describe('spans', () => {
+  const details = { resources: ['a'], votes: [] };
   const contextManager = new AsyncLocalStorageContextManager();
 
   beforeAll(() => {
@@ -165,4 +174,22 @@ describe('spans', () => {
     const told = spans().map(({ attributes, status, events }) => ({ attributes, status, events }));
     expect(JSON.stringify(told)).not.toContain('secret');
   });
+
+  it.each([
+    [new LockTakenError('taken', { ...details, retryAfter: null }), undefined],
+    [new NoQuorumError('no quorum', details), 'NO_QUORUM'],
+    [new LockExpiredError('expired', details), 'LOCK_EXPIRED'],
+    [new RedlockClosedError('closed', details), 'REDLOCK_CLOSED'],
+  ])(
+    'of a call that ended with %p is an error unless others hold the lock',
+    async (error, code) => {
+      const { spans } = await startTelemetry();
+      const call = { redlock: 'default', resources: ['a'], waited: 1, attempts: 1 };
+      const outcome = { error, isAborted: false, ownerId: null, fencingToken: null };
+
+      channel('nestjs-locked:acquire').publish({ ...call, ...outcome });
+
+      expect(spans().map(({ attributes }) => attributes['error.type'])).toEqual([code]);
+    },
+  );
 });
