@@ -1,13 +1,7 @@
 // One span for acquiring a lock and one for holding it. The channels publish in the async context
 // of the caller, whose active span is therefore the parent of both. An acquisition is published
 // only when it is over, so its span is written afterwards, with the start of the call as its start.
-import {
-  context,
-  SpanStatusCode,
-  type Attributes,
-  type Span,
-  type Tracer,
-} from '@opentelemetry/api';
+import { SpanStatusCode, type Attributes, type Span, type Tracer } from '@opentelemetry/api';
 
 import { systemEnvironment } from '../core/environment.js';
 import { RedlockError } from '../core/errors.js';
@@ -41,23 +35,19 @@ export class LockSpans {
     const attributes = this.#hasResourceNames ? { ...lock, ...names } : lock;
     const outcome = outcomeOf(message);
     const now = systemEnvironment.wallClock();
-    const span = this.#tracer.startSpan(
-      'lock acquire',
-      {
-        startTime: now - waited,
-        attributes: {
-          ...attributes,
-          'nestjs_locked.outcome': outcome,
-          'nestjs_locked.attempts': attempts,
-        },
+    const span = this.#tracer.startSpan('lock acquire', {
+      startTime: now - waited,
+      attributes: {
+        ...attributes,
+        'nestjs_locked.outcome': outcome,
+        'nestjs_locked.attempts': attempts,
       },
-      context.active(),
-    );
+    });
     if (error instanceof RedlockError && !expected.includes(outcome)) fail(span, error.code);
     span.end(now);
     if (ownerId === null || fencingToken === null) return;
     const options = { attributes: { ...attributes, 'nestjs_locked.fencing_token': fencingToken } };
-    this.#held.set(ownerId, this.#tracer.startSpan('lock hold', options, context.active()));
+    this.#held.set(ownerId, this.#tracer.startSpan('lock hold', options));
   }
 
   onExtend({ ownerId, remaining }: ExtendMessage): void {
