@@ -2,9 +2,9 @@
 import { Readable } from 'node:stream';
 
 import { describe, expect, it } from '@jest/globals';
-import { of } from 'rxjs';
+import { of, Subject } from 'rxjs';
 
-import { isStreamed, streamOf } from '../../lib/nest/result-checks.js';
+import { isObservable, isStreamed, streamOf } from '../../lib/nest/result-checks.js';
 
 const partsOfStream = ['pipe', 'read', 'on', 'once', 'destroy'];
 const partsOfFile = ['getStream', 'getHeaders', 'setErrorHandler'];
@@ -21,6 +21,11 @@ describe('a result', () => {
 
     expect(streamOf(whole)).toBe(whole);
     expect(streamOf(without(missing, partsOfStream))).toBeNull();
+  });
+
+  it.each(['lift', 'subscribe'])('is no Observable if its class has only %s', (part) => {
+    expect(isObservable(Object.create({ [part]: () => undefined }))).toBe(false);
+    expect(isObservable(new Subject())).toBe(true);
   });
 
   it.each(partsOfFile)('is no file if it lacks %s', (missing) => {

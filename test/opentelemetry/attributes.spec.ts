@@ -1,8 +1,10 @@
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
+import { diag } from '@opentelemetry/api';
 import { LockExpiredError, LockTakenError, NoQuorumError, RedlockClosedError } from 'nestjs-locked';
 
 import { lockAttributes, outcomeOf } from '../../lib/opentelemetry/attributes.js';
 import type { AcquireMessage } from '../../lib/nest/telemetry.js';
+import { afterTest } from '../support/after-test.js';
 
 describe('the outcome of a call for a lock', () => {
   const details = { resources: ['a'], votes: [] };
@@ -26,7 +28,14 @@ describe('the class of resources', () => {
   const domain = { 'nestjs_locked.domain': 'default' };
   const message = { redlock: 'default', resources: ['a'] };
 
-  it.each([undefined, null, ''])('is left out where the hook gives %p', (nothing) => {
-    expect(lockAttributes(message, () => nothing as undefined)).toEqual(domain);
-  });
+  it.each([undefined, null, ''])(
+    'is left out where the hook gives %p, which is no mistake',
+    (nothing) => {
+      const complain = jest.spyOn(diag, 'error');
+      afterTest(() => complain.mockRestore());
+
+      expect(lockAttributes(message, () => nothing as undefined)).toEqual(domain);
+      expect(complain).not.toHaveBeenCalled();
+    },
+  );
 });

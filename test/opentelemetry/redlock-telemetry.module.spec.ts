@@ -11,7 +11,12 @@ import {
 } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { ValueType } from '@opentelemetry/api';
-import type { Histogram, MetricDescriptor } from '@opentelemetry/sdk-metrics';
+import {
+  DataPointType,
+  type Histogram,
+  type MetricData,
+  type MetricDescriptor,
+} from '@opentelemetry/sdk-metrics';
 import { RedlockModule, RedlockService } from 'nestjs-locked';
 import { RedlockTelemetryModule } from 'nestjs-locked/opentelemetry';
 
@@ -23,7 +28,7 @@ import { Gate, rejection, thrown } from '../nest/support/events.js';
 import { startTelemetry, extendAndLose } from './telemetry-scene.js';
 
 describe('the guide', () => {
-  it('lists every metric with its unit, and no other', async () => {
+  it('lists every metric with its kind and unit, and no other', async () => {
     const nodes = faultyNodes();
     const { redlock, metrics } = await startTelemetry({}, nodes);
     await extendAndLose(redlock, nodes, 'a');
@@ -33,18 +38,29 @@ describe('the guide', () => {
       'utf8',
     );
     const listed = [
-      ...guide.matchAll(/^\| `(nestjs_locked\.[\w.]+)` \| [\w-]+(?: counter)?, `(.*?)`/gm),
-    ];
-    const descriptors = (await metrics()).map(({ descriptor }) => descriptor);
-    const told = descriptors.map(({ name, unit }) => [name, unit]);
+      ...guide.matchAll(/^\| `(nestjs_locked\.[\w.]+)` \| ([\w-]+(?: counter)?), `(.*?)`/gm),
+    ].map(([, name, kind, unit]) => [name, kind, unit]);
+    const found = await metrics();
+    const told = found.map((metric) => [
+      metric.descriptor.name,
+      kindOf(metric),
+      metric.descriptor.unit,
+    ]);
 
-    expect(listed.map(([, name, unit]) => [name, unit]).sort()).toEqual(told.sort());
+    expect(listed.sort()).toEqual(told.sort());
+    const descriptors = found.map(({ descriptor }) => descriptor);
     expect(descriptors.filter(({ description }) => description === '')).toEqual([]);
     const countsInFractions = ({ unit, valueType }: MetricDescriptor): boolean =>
       unit !== 's' && valueType !== ValueType.INT;
     expect(descriptors.filter(countsInFractions)).toEqual([]);
   });
 });
+
+function kindOf(metric: MetricData): string {
+  if (metric.dataPointType === DataPointType.HISTOGRAM) return 'histogram';
+  if (metric.dataPointType !== DataPointType.SUM) return 'gauge';
+  return metric.isMonotonic ? 'counter' : 'up-down counter';
+}
 
 describe('RedlockTelemetryModule', () => {
   const channels = ['acquire', 'extend', 'release', 'lost', 'round'];
