@@ -41,6 +41,36 @@ class Leader extends FeedReader {
   }
 }
 
+/** What a leader uses. Like a database's module, it closes in the last of Nest's hooks. */
+@common.Injectable()
+class Store {
+  isOpen = true;
+
+  onApplicationShutdown(): void {
+    this.isOpen = false;
+  }
+}
+
+/** A leader that has something to save when it ends. */
+@common.Injectable()
+class SavingLeader extends FeedReader {
+  readonly #store: Store;
+  isLeading = false;
+  hasSaved = false;
+
+  constructor(redlock: locked.RedlockService, store: Store) {
+    super(redlock);
+    this.#store = store;
+  }
+
+  protected async lead(signal: AbortSignal): Promise<void> {
+    this.isLeading = true;
+    await new Promise((resolve) => signal.addEventListener('abort', resolve));
+    await timers.setTimeout(50);
+    this.hasSaved = this.#store.isOpen;
+  }
+}
+
 interface Replica {
   readonly application: TestingModule;
   readonly leader: Leader;
@@ -73,6 +103,16 @@ describe('the leader of the guide', () => {
     expect(whileFirstLeads).toBe(0);
     // Not by the shutdown of the locks, which would have waited for it.
     expect(first.leader).toMatchObject({ terms: 1, endedBy: { name: 'AbortError' } });
+  });
+
+  it('has ended before the shutdown closes what it uses', async () => {
+    const application = await startModule({ providers: [Store, SavingLeader] });
+    const leader = application.get(SavingLeader);
+    await eventually(() => leader.isLeading);
+
+    await application.close();
+
+    expect(leader.hasSaved).toBe(true);
   });
 
   it('that is cut off from the nodes stops, and waits for its turn when it is back', async () => {
