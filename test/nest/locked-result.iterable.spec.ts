@@ -56,4 +56,13 @@ describe('an iterable that a @Locked method returned', () => {
     expect(rows).toEqual(row);
     expect(await isFree()).toBe(true);
   });
+
+  it('gives back what it is left with where it has no return', async () => {
+    const { feeds, isFree } = await start();
+    const feed = (await feeds.count()) as AsyncGenerator<number>;
+    await feed.next();
+
+    expect(await feed.return('left')).toEqual({ done: true, value: 'left' });
+    expect(await isFree()).toBe(true);
+  });
 });

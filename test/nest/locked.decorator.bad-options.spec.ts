@@ -61,7 +61,7 @@ describe('@Locked', () => {
     const decorate = create() as MethodDecorator;
     const define = () => decorate({}, 'run', { value: async () => {} });
 
-    expect((thrown(define) as Error).name).toBe(kind);
+    expect(thrown(define)).toMatchObject({ name: kind, cause: { name: kind } });
   });
 
   it('takes a resource from the context below another @Locked for a mistake', () => {

@@ -29,6 +29,18 @@ describe('@Locked on what cannot be locked', () => {
       /accessor Wrong\.value/,
     ],
     [
+      'a setter',
+      () => {
+        class Wrong {
+          // @ts-expect-error -- a setter is no method
+          @Locked('a')
+          set value(_value: number) {}
+        }
+        return Wrong;
+      },
+      /accessor Wrong\.value/,
+    ],
+    [
       'a property',
       () => {
         class Wrong {
