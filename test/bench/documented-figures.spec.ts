@@ -7,6 +7,8 @@ const read = (file: string): string =>
 
 /** A column of one table of the results. */
 interface Column {
+  /** The folder of a run beside the full one. */
+  readonly run?: string;
   readonly scenario: string;
   /** The heading above the table, where the scenario has several. */
   readonly part?: string;
@@ -26,9 +28,12 @@ function rowsIn(text: string): string[][] {
   );
 }
 
+/** The kept results, of the full run or of another. */
+const resultsOf = (run = ''): string => read(`bench/results/${run}results.md`);
+
 /** The median that the kept results have for a candidate. */
-function kept(candidate: string, { scenario, part, column }: Column): string | undefined {
-  const section = below(`## ${scenario}: `, read('bench/results/results.md'));
+function kept(candidate: string, { run, scenario, part, column }: Column): string | undefined {
+  const section = below(`## ${scenario}: `, resultsOf(run));
   const [head = [], ...rows] = rowsIn(
     part === undefined ? section : below(`### ${part}\n`, section),
   );
@@ -50,6 +55,7 @@ const underWatchdog = { scenario: 'S7', part: '10000 locks' };
 const rate = { ...inFlight, column: 'pairs per second, /s' };
 const alone = { scenario: 'Q', part: '1 in flight' };
 const together = { scenario: 'Q', part: '512 in flight' };
+const byOne = { scenario: 'S1', part: 'N = 3', column: 'acquire p50, µs' };
 const perSecond = { scenario: 'S4', column: 'acquisitions per second, /s' };
 
 /** How each row of the README's table begins, and where its figures are from. */
@@ -57,11 +63,7 @@ const origins: Record<string, Column> = {
   '512 in flight, pairs': rate,
   'the same, each caller by itself': { ...apart, column: 'pairs per second, /s' },
   'commands on the wire per pair': { ...inFlight, column: 'commands on the wire per pair' },
-  'one at a time, acquisition, p50': {
-    scenario: 'S1',
-    part: 'N = 3',
-    column: 'acquire p50, µs',
-  },
+  'one at a time, acquisition, p50': byOne,
   '4 processes, 8 callers each': { scenario: 'S4', column: 'fairness (fewest / most)' },
   'the same, longest wait, p99': { scenario: 'S4', column: 'wait p99, ms' },
   'from a release to the acquisition in another process, p50': {
@@ -94,8 +96,7 @@ describe("the README's figures on speed", () => {
   });
 
   it('are said to be without the quarantine that is on by default, by the results as well', () => {
-    const [, note = ''] =
-      /^- \*\*nestjs-locked\*\* .*?: (.*)$/m.exec(read('bench/results/results.md')) ?? [];
+    const [, note = ''] = /^- \*\*nestjs-locked\*\* .*?: (.*)$/m.exec(resultsOf()) ?? [];
 
     expect(note).toMatch(/quarantine, which is off/);
     expect(text).toMatch(/Quarantine is off there.*docs\/SPEED\.md#quarantine/);
@@ -120,7 +121,7 @@ describe("the README's figures on speed", () => {
 
 describe('the kept results', () => {
   it('name the versions of what was measured, for each scenario', () => {
-    const [sources = ''] = read('bench/results/results.md').split('## Goals');
+    const [sources = ''] = resultsOf().split('## Goals');
     const [, ...scenarios] = rowsIn(sources).filter(([id]) => id !== '---');
 
     expect(scenarios.length).toBe(12);
@@ -135,7 +136,7 @@ describe('the kept results', () => {
 /** How each table of docs/SPEED.md begins, and where its columns are from. */
 const tables: Record<string, readonly Column[]> = {
   'three nodes, one at a time': [
-    { scenario: 'S1', part: 'N = 3', column: 'acquire p50, µs' },
+    byOne,
     { scenario: 'S1', part: 'N = 3', column: 'release p50, µs' },
   ],
   'three nodes, 512 callers': [
@@ -167,6 +168,12 @@ const tables: Record<string, readonly Column[]> = {
   ],
 };
 
+/** From the least of these figures to the greatest. */
+const rangeOf = (figures: readonly string[]): string => {
+  const sorted = [...figures].sort((one, other) => Number(one) - Number(other));
+  return `${sorted[0]} to ${sorted.at(-1)}`;
+};
+
 describe('the figures of docs/SPEED.md', () => {
   const text = read('docs/SPEED.md');
   const tableOf = (title: string): string[][] => {
@@ -184,13 +191,16 @@ describe('the figures of docs/SPEED.md', () => {
     }
   });
 
+  const sentences = text.replaceAll(/\s+/g, ' ');
+  const numberOf = (candidate: string, column: Column): number =>
+    Number(kept(candidate, column)?.replaceAll(',', ''));
+  const ratioOf = (candidate: string, other: string, column: Column): string =>
+    (numberOf(candidate, column) / numberOf(other, column)).toFixed(2);
+
   it('are those of the kept results in the text, too', () => {
-    const sentences = text.replaceAll(/\s+/g, ' ');
-    const p50 = { scenario: 'S1', part: 'N = 3', column: 'acquire p50, µs' };
-    const timesAsLong = (candidate: string): string =>
-      (Number(kept(candidate, p50)) / Number(kept('bare socket', p50))).toFixed(2);
+    const timesAsLong = (candidate: string): string => ratioOf(candidate, 'bare socket', byOne);
     const lateness = (what: string): string | undefined =>
-      rowsIn(below('## Goals\n', read('bench/results/results.md')))
+      rowsIn(below('## Goals\n', resultsOf()))
         .find(([id, who, goal]) => id === 'S6' && who === 'ours' && goal?.startsWith(what))?.[3]
         ?.split(' ')[0];
     const slow = (column: string): string =>
@@ -233,10 +243,49 @@ describe('the figures of docs/SPEED.md', () => {
     ]);
     const ratio = (Number(slowP99) / Number(healthyP99)).toFixed(2);
     expect(p99?.slice(1)).toEqual([slowP99, healthyP99, ratio]);
+    const dead = { scenario: 'S5', part: 'one of 3 nodes killed', column: 'acquire p50, µs' };
+    const [deadP50, p50] = [dead, { ...dead, column: `healthy: ${dead.column}` }].map((column) =>
+      numberOf('bare socket', column),
+    );
+    expect(sentences).toContain(
+      `took ${deadP50} µs with a node killed and ${p50} µs without, ` +
+        `which is ${(Number(deadP50) / Number(p50)).toFixed(2)} times`,
+    );
+  });
+
+  it('are those of the runs beside the full one, where it compares with these', () => {
+    const piped = { ...rate, run: 'auto-pipelining/' };
+    const awake = { ...byOne, run: 'awake/' };
+    const peers = ['node-redlock', 'redis-semaphore', 'redlock-universal'];
+    const leads = (column: Column): string =>
+      rangeOf(peers.map((peer) => ratioOf('nestjs-locked', peer, column)));
+    const s5 = rowsIn(below('## Goals\n', resultsOf('awake/'))).filter(
+      ([id, who, goal]) => id === 'S5' && who?.includes('of 3 nodes') && goal?.includes('p50'),
+    );
+    const medians = rangeOf(s5.map(([, , , measured = '']) => measured.split(' ')[0] ?? ''));
+    const killed = { run: 'awake/', scenario: 'S5', part: 'one of 3 nodes killed' };
+
+    const ratios = ['nestjs-locked', 'nestjs-locked, fencing: false']
+      .map((who) => ratioOf(who, 'node-redlock', rate))
+      .join(" times node-redlock's with fencing and ");
+    expect(sentences).toContain(`ours is ${ratios} times without`);
+    expect(sentences).toContain(`ours makes ${leads(piped)} times as many pairs per second`);
+    expect(sentences).toContain(`where it makes ${leads(rate)} times as many without`);
+    const slowdowns = [
+      ['nestjs-locked', 'nestjs-locked, fencing: false'],
+      ['bare socket, our scripts', 'bare socket, our scripts, fencing: false'],
+    ].map((who) => who.map((each) => ratioOf(each, 'bare socket', awake)));
+    const awakeText =
+      /ours took ([\d.]+) times .*? and ([\d.]+) times without, and our scripts .*? took ([\d.]+) and ([\d.]+) times/;
+    expect(awakeText.exec(sentences)?.slice(1)).toEqual(slowdowns.flat());
+    expect(sentences).toContain(`with three nodes were ${medians} of the healthy ones`);
+    expect(sentences).toContain(
+      `too, had a p99 of ${kept('bare socket', { ...killed, column: 'acquire p99, µs' })} µs`,
+    );
   });
 
   it('name every goal that was missed, and by how much', () => {
-    const goals = rowsIn(below('## Goals\n', read('bench/results/results.md')));
+    const goals = rowsIn(below('## Goals\n', resultsOf()));
     const missed = goals.filter((cells) => cells.at(-1)?.includes('missed'));
 
     expect(tableOf('scenario')).toEqual(missed);
