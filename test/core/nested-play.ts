@@ -1,12 +1,11 @@
 // Callers in virtual time who ask for more while they hold locks, always in one order, so that they
 // never wait for each other in a ring: then no call may do so either, whatever else waits before it.
 import { Random } from '../simulation/random.js';
-import { setScene } from './scene.js';
+import { overlapsOf, remainsOf } from './play-checks.js';
+import { setScene, type Scene } from './scene.js';
 import type { Lock } from '../../lib/core/lock.js';
 import type { UsingOptions } from '../../lib/core/options.js';
 import type { Redlock } from '../../lib/core/redlock.js';
-import type { SimulatedEnvironment } from '../support/simulated-environment.js';
-import type { TestNode } from '../support/test-node.js';
 
 const RESOURCES = ['a', 'b', 'c', 'd'];
 const STEPS = 40;
@@ -20,8 +19,7 @@ const WAIT = 5_000;
 export class NestedPlay {
   readonly findings: string[] = [];
   readonly #dice: Random;
-  readonly #environment: SimulatedEnvironment;
-  readonly #nodes: readonly TestNode[];
+  readonly #scene: Scene;
   readonly #processes: readonly Redlock[];
   readonly #callers = new Set<Promise<void>>();
   readonly #locks = new Set<Lock>();
@@ -29,28 +27,26 @@ export class NestedPlay {
 
   constructor(readonly seed: number) {
     this.#dice = new Random(seed, 1);
-    const scene = setScene({ seed, nodes: this.#dice.pick([1, 2, 3, 3, 4]) });
-    this.#environment = scene.environment;
-    this.#nodes = scene.nodes;
+    this.#scene = setScene({ seed, nodes: this.#dice.pick([1, 2, 3, 3, 4]) });
     const delay = this.#dice.pick([0, 0.2, 1, 5]);
-    for (const node of this.#nodes) {
+    for (const node of this.#scene.nodes) {
       node.delay({ request: delay * this.#dice.next(), answer: delay * this.#dice.next() });
     }
     const options = { ttl, wait: WAIT, quarantine: false, retryDelay: { min: 5, max: 20 } };
     this.#processes = Array.from({ length: this.#dice.pick([1, 2, 3]) }, () =>
-      scene.otherProcess(options),
+      this.#scene.otherProcess(options),
     );
   }
 
   async run(): Promise<void> {
     for (let step = 0; step < STEPS; step += 1) {
       for (let count = this.#dice.integer(0, 3); count > 0; count -= 1) this.#addCaller();
-      await this.#environment.advance(this.#dice.next() * 20);
+      await this.#scene.environment.advance(this.#dice.next() * 20);
     }
-    await this.#environment.advance(3 * WAIT);
+    await this.#scene.environment.advance(3 * WAIT);
     if (this.#callers.size > 0) this.#find(`${this.#callers.size} callers never end`);
-    await this.#environment.advance(4 * ttl);
-    await this.#findRemains();
+    await this.#scene.environment.advance(4 * ttl);
+    this.#find(...(await remainsOf(this.#scene, this.#processes, RESOURCES)));
   }
 
   #addCaller(): void {
@@ -67,7 +63,7 @@ export class NestedPlay {
     const abortion = new AbortController();
     const options: UsingOptions = { signal: abortion.signal };
     if (this.#dice.chance(0.1)) {
-      this.#environment.schedule(this.#dice.next() * 100, () => abortion.abort());
+      this.#scene.environment.schedule(this.#dice.next() * 100, () => abortion.abort());
     }
     const body = async (lock: Lock): Promise<void> => {
       this.#got(lock);
@@ -94,39 +90,21 @@ export class NestedPlay {
   }
 
   #got(lock: Lock): void {
-    for (const resource of lock.resources) {
-      const holder = [...this.#locks].find(
-        (other) => other.isValid && other.resources.includes(resource),
-      );
-      if (holder !== undefined) this.#find(`${resource}: ${holder.ownerId} and ${lock.ownerId}`);
-      const token = this.#tokens.get(resource) ?? 0;
-      if (lock.fencingToken <= token)
-        this.#find(`${resource}: ${lock.fencingToken} after ${token}`);
-      this.#tokens.set(resource, lock.fencingToken);
-    }
     this.#locks.add(lock);
-  }
-
-  async #findRemains(): Promise<void> {
-    for (const redlock of this.#processes) {
-      const { held, waiting } = redlock.status();
-      if (held + waiting > 0) this.#find(`${held} locks held, ${waiting} calls waiting`);
-    }
-    const { pendingTimers } = this.#environment;
-    if (pendingTimers > 0) this.#find(`${pendingTimers} timers`);
-    for (const node of this.#nodes) {
-      for (const resource of RESOURCES) {
-        if ((await node.ownerOf(resource)) !== null) this.#find(`key of ${resource} left`);
-        if (node.listenersOf(resource) > 0) this.#find(`${resource} is still listened for`);
-      }
+    this.#find(...overlapsOf(this.#locks));
+    const { fencingToken, resources } = lock;
+    for (const resource of resources) {
+      const isHigher = fencingToken > (this.#tokens.get(resource) ?? 0);
+      if (!isHigher) this.#find(`${fencingToken} for ${resource} is no higher token`);
+      this.#tokens.set(resource, fencingToken);
     }
   }
 
   #sleep(duration: number): Promise<void> {
-    return new Promise((resolve) => this.#environment.schedule(duration, resolve));
+    return new Promise((resolve) => this.#scene.environment.schedule(duration, resolve));
   }
 
-  #find(what: string): void {
-    this.findings.push(`seed ${this.seed}: ${what}`);
+  #find(...found: readonly string[]): void {
+    this.findings.push(...found.map((what) => `seed ${this.seed}: ${what}`));
   }
 }

@@ -7,6 +7,7 @@ import { getEventListeners } from 'node:events';
 
 import { Redlock } from '../../lib/core/redlock.js';
 import { Random } from '../simulation/random.js';
+import { overlapsOf, remainsOf } from './play-checks.js';
 import { reactingNode } from './reacting-node.js';
 import { setScene, type Scene } from './scene.js';
 import type { Lock } from '../../lib/core/lock.js';
@@ -95,7 +96,7 @@ export class Play {
       await environment.advance(this.#dice.next() * 30);
       const asked = node.count('acquire') - before;
       if (asked > FRENZY) this.#find(`${asked} acquisitions of one node in step ${step}`);
-      this.#compareHolders();
+      this.#find(...overlapsOf(this.#locks));
       await this.#findForgotten();
       // What was given up just now, from within the above.
       await environment.settle();
@@ -181,7 +182,7 @@ export class Play {
     const { fencingToken } = lock;
     this.#settled(open);
     this.#locks.add(lock);
-    this.#compareHolders();
+    this.#find(...overlapsOf(this.#locks));
     for (const resource of lock.resources) {
       const isLower = fencingToken > 0 && fencingToken <= (earlier.get(resource) ?? 0);
       if (isLower) this.#find(`${fencingToken} for ${resource} is no higher token`);
@@ -222,12 +223,12 @@ export class Play {
     if (isClosed) void this.#dice.pick(this.#processes).close();
     for (let moment = 0; moment < 60; moment += 1) {
       await environment.advance(100);
-      this.#compareHolders();
+      this.#find(...overlapsOf(this.#locks));
     }
     if (this.#calls.size > 0) this.#find(`${this.#calls.size} calls never end`);
     for (const lock of this.#locks) void lock.release();
     await environment.advance(4_000);
-    await this.#findRemains();
+    this.#find(...(await remainsOf(this.#scene, this.#processes, RESOURCES)));
     // What a shutdown leaves to its ttl is not told of.
     if (!isClosed) this.#findUntold();
   }
@@ -235,33 +236,6 @@ export class Play {
   #findUntold(): void {
     for (const told of this.#told.values()) {
       if (!/^acquired,(extended,)*(released|lost)$/.test(told.join())) this.#find(told.join());
-    }
-  }
-
-  async #findRemains(): Promise<void> {
-    const { environment, nodes, owners } = this.#scene;
-    for (const redlock of this.#processes) {
-      const { held, waiting } = redlock.status();
-      if (held + waiting > 0) this.#find(`${held} locks held, ${waiting} calls waiting`);
-    }
-    if (environment.pendingTimers > 0) this.#find(`${environment.pendingTimers} timers`);
-    for (const resource of RESOURCES) {
-      const left = (await owners(resource)).filter((owner) => owner !== null);
-      const listeners = nodes.map((node) => node.listenersOf(resource));
-      if (left.length > 0) this.#find(`keys of ${resource} left: ${left.join()}`);
-      if (listeners.some((count) => count > 0)) this.#find(`${resource} is still listened for`);
-    }
-  }
-
-  #compareHolders(): void {
-    const holders = new Map<string, Lock>();
-    for (const lock of this.#locks) {
-      if (!lock.isValid) continue;
-      for (const resource of lock.resources) {
-        const other = holders.get(resource);
-        if (other !== undefined) this.#find(`${resource}: ${other.ownerId} and ${lock.ownerId}`);
-        holders.set(resource, lock);
-      }
     }
   }
 
@@ -286,8 +260,8 @@ export class Play {
     if (slow > 0) this.#find(`${slow} calls go on although they were given up`);
   }
 
-  #find(what: string): void {
-    this.findings.push(`seed ${this.seed}: ${what}`);
+  #find(...found: readonly string[]): void {
+    this.findings.push(...found.map((what) => `seed ${this.seed}: ${what}`));
   }
 
   #sleep(duration: number): Promise<void> {

@@ -1,0 +1,40 @@
+// What random plays look for, whatever their callers do: two holders, and what is left in the end.
+import type { Lock } from '../../lib/core/lock.js';
+import type { Redlock } from '../../lib/core/redlock.js';
+import type { Scene } from './scene.js';
+
+/** The resources that two of these locks hold at once, each with both owners. */
+export function overlapsOf(locks: Iterable<Lock>): string[] {
+  const holders = new Map<string, Lock>();
+  const overlaps: string[] = [];
+  for (const lock of locks) {
+    if (!lock.isValid) continue;
+    for (const resource of lock.resources) {
+      const other = holders.get(resource);
+      if (other !== undefined) overlaps.push(`${resource}: ${other.ownerId} and ${lock.ownerId}`);
+      holders.set(resource, lock);
+    }
+  }
+  return overlaps;
+}
+
+/** What processes and nodes still keep when everything has ended. */
+export async function remainsOf(
+  { environment, nodes, owners }: Scene,
+  processes: readonly Redlock[],
+  resources: readonly string[],
+): Promise<string[]> {
+  const remains: string[] = [];
+  for (const redlock of processes) {
+    const { held, waiting } = redlock.status();
+    if (held + waiting > 0) remains.push(`${held} locks held, ${waiting} calls waiting`);
+  }
+  if (environment.pendingTimers > 0) remains.push(`${environment.pendingTimers} timers`);
+  for (const resource of resources) {
+    const left = (await owners(resource)).filter((owner) => owner !== null);
+    const listeners = nodes.map((node) => node.listenersOf(resource));
+    if (left.length > 0) remains.push(`keys of ${resource} left: ${left.join()}`);
+    if (listeners.some((count) => count > 0)) remains.push(`${resource} is still listened for`);
+  }
+  return remains;
+}
