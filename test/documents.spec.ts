@@ -26,7 +26,7 @@ describe('the code in the documents', () => {
   it('compiles, each block as a file of its own', () => {
     expect(snippets.length).toBeGreaterThan(10);
     expect(typeErrors(snippets)).toEqual([]);
-  }, 60_000);
+  });
 
   it('is marked as TypeScript where it is TypeScript, so that it is compiled', () => {
     const marks = documents.flatMap((file) =>

@@ -16,7 +16,7 @@ describe('a bundled microservice whose lock is taken', () => {
     folder = mkdtempSync(join(root, 'node_modules/.bundles-'));
     writeFileSync(join(folder, 'main.ts'), program);
     await bundle(library, 'library.mjs', { packages: 'external' });
-  }, 60_000);
+  });
 
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
@@ -24,14 +24,14 @@ describe('a bundled microservice whose lock is taken', () => {
     const said = await run({ external: ['@nestjs/*'], alias: { 'nestjs-locked': library } });
 
     expect(said).toContain('"LOCK_TAKEN"');
-  }, 60_000);
+  });
 
   it('answers with an internal error, where Nest is in the bundle', async () => {
     const said = await run({ external: optional, alias: { 'nestjs-locked': library } });
 
     expect(said).toContain('"Internal server error"');
     expect(said).not.toContain('"LOCK_TAKEN"');
-  }, 60_000);
+  });
 
   it('does not start, and names ModulesContainer, where Nest is in it and we are not', async () => {
     const outside = join(folder, 'library.mjs');
@@ -42,7 +42,7 @@ describe('a bundled microservice whose lock is taken', () => {
 
     expect(said).toContain('ModulesContainer');
     expect(said).not.toContain('Internal server error');
-  }, 60_000);
+  });
 
   /** What the program says, as a bundle. */
   async function run(options: BuildOptions): Promise<string> {
