@@ -4,6 +4,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import {
   Module,
   type DynamicModule,
+  type FactoryProvider,
   type OnApplicationShutdown,
   type OnModuleInit,
 } from '@nestjs/common';
@@ -47,17 +48,20 @@ export interface RedlockTelemetryOptions {
   readonly resourceNames?: boolean | undefined;
 }
 
+// Like the channels, the same for each copy of the package in the process.
+const telemetryToken = Symbol.for('nestjs-locked.telemetry');
+
 /**
  * Reports to OpenTelemetry what the locks of this process do; see `docs/HEALTH-AND-METRICS.md` for
  * the names. Import it once, beside `RedlockModule`, and start the SDK before the application. It
  * listens to the diagnostics channels, which all applications in a process share: import it into
- * only one of them.
+ * only one of them. The class itself, without `forRoot`, reports with the default options.
  * @example
  * ```ts
  * RedlockTelemetryModule.forRoot({ resourceClass: (resource) => resource.split(':')[0] })
  * ```
  */
-@Module({})
+@Module({ providers: [provideTelemetry({})] })
 export class RedlockTelemetryModule {
   /** @throws TypeError at once, naming option, rule and value. */
   static forRoot(options: RedlockTelemetryOptions = {}): DynamicModule {
@@ -75,16 +79,8 @@ export class RedlockTelemetryModule {
       throw wrongType('resourceClass', 'a function', resourceClass);
     }
     checkBoolean('resourceNames', resourceNames);
-    const telemetry = {
-      provide: telemetryToken,
-      inject: [ModuleRef, ModulesContainer],
-      useFactory: (moduleRef: ModuleRef, modules: ModulesContainer) => {
-        assertImportedOnce(modules);
-        hearFirst(modules);
-        return new Telemetry(options, moduleRef, modules);
-      },
-    };
-    return { module: RedlockTelemetryModule, providers: [telemetry] };
+    // In place of that of the class.
+    return { module: RedlockTelemetryModule, providers: [provideTelemetry(options)] };
   }
 }
 
@@ -95,8 +91,17 @@ const TELEMETRY_OPTIONS: Readonly<Record<keyof RedlockTelemetryOptions, true>> =
   resourceNames: true,
 };
 
-// Like the channels, the same for each copy of the package in the process.
-const telemetryToken = Symbol.for('nestjs-locked.telemetry');
+function provideTelemetry(options: RedlockTelemetryOptions): FactoryProvider {
+  return {
+    provide: telemetryToken,
+    inject: [ModuleRef, ModulesContainer],
+    useFactory: (moduleRef: ModuleRef, modules: ModulesContainer) => {
+      assertImportedOnce(modules);
+      hearFirst(modules);
+      return new Telemetry(options, moduleRef, modules);
+    },
+  };
+}
 
 /** Listens to the channels from the start of the application to its end. */
 class Telemetry implements OnModuleInit, OnApplicationShutdown {

@@ -92,6 +92,16 @@ describe('RedlockTelemetryModule', () => {
     expect(await points('nestjs_locked.held')).toMatchObject([{ value: 0 }]);
   });
 
+  it('listens without forRoot too, as modules do that have only defaults', async () => {
+    const imports = [RedlockModule.forRoot(threeNodes(), quick), RedlockTelemetryModule];
+    const module = await startPlain({ imports });
+    const during = isHeard();
+    await module.close();
+
+    expect(during).toEqual(channels.map(() => true));
+    expect(isHeard()).toEqual(channels.map(() => false));
+  });
+
   it('asks for the status once more after the end of the application, and never again', async () => {
     const { module, metrics } = await startTelemetry();
     const status = jest.spyOn(Redlock.prototype, 'status');
