@@ -22,10 +22,11 @@ import { startServer } from './support/applications.js';
 import { startEndpoints } from './support/endpoints.js';
 import { Gate } from './support/events.js';
 import { faultyNodes, loseLock } from './support/faulty-nodes.js';
-import { retriesAfter } from './support/interceptors.js';
+import { journal, retriesAfter, Transaction } from './support/interceptors.js';
 import { get } from './support/requests.js';
 
 describe('a @Locked endpoint that an inner interceptor retries', () => {
+  const whenTaken = (): Promise<string> => Promise.reject(new Error('taken'));
   const listeners: number[] = [];
   let changes = 0;
   let retries: number;
@@ -153,24 +154,25 @@ describe('a @Locked endpoint that an inner interceptor retries', () => {
   });
 
   it.each([
-    ['literal', 'endpoint'],
-    ['context', fromContext(() => 'endpoint')],
-  ])('asks anew for what others held at the first try: %s', async (_kind, resource) => {
+    ['literal', 'order:7', whenTaken],
+    ['context', fromContext(() => 'order:7'), whenTaken],
+    ['arguments', () => 'order:7', 'throw' as const],
+  ])('asks anew for what others held at the first try: %s', async (_kind, resource, onTaken) => {
     const held = new Gate<Lock>();
-    const onTaken = (): Promise<string> => Promise.reject(new Error('taken'));
     @Controller()
     class Patient {
       @Get()
-      @UseInterceptors(retriesAfter(async () => (await held.passed).release()))
+      @UseInterceptors(retriesAfter(async () => (await held.passed).release()), Transaction)
       @Locked(resource, { wait: 0, onTaken })
       async run(): Promise<string> {
         return currentLock()?.resources.join() ?? 'unlocked';
       }
     }
     const { url, redlock } = await startEndpoints(Patient);
-    held.open(await redlock.acquire('endpoint'));
+    held.open(await redlock.acquire('order:7'));
 
-    expect(await get(url, '/')).toMatchObject({ status: 200, body: 'endpoint' });
+    expect(await get(url, '/')).toMatchObject({ status: 200, body: 'order:7' });
+    expect(journal.at(-1)).toBe('commit held');
   });
 
   it('answers 500 where a retried handler loses the lock of its other arguments', async () => {
