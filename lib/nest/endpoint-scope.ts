@@ -116,8 +116,7 @@ export class EndpointScope {
     const hold = this.#hold;
     const isHttp = this.context.getType() === 'http';
     if (!hold || !isHttp || !isStreamed(answer) || this.#ongoing.has(answer)) return answer;
-    const run: ContextRunner = (body) => this.run(body);
-    return holdWhileOngoing(answer, this.#lend(hold, this.#startUse(), run));
+    return holdWhileOngoing(answer, this.#lend(hold, this.#startUse(), hold.run));
   }
 
   /** Drops what nobody has begun to read: the response is over, so nobody will. */
@@ -143,8 +142,8 @@ export class EndpointScope {
     await this.#hold?.endQuietly();
   }
 
-  // A hold of the scope's lock whose end ends only one use of it. `run` is in the scope: a retry
-  // subscribes to an Observable from within the run that failed.
+  // A hold of the scope's lock whose end ends only one use of it. The handler's `run` is in the
+  // scope: a retry subscribes to an Observable from within the run that failed.
   #lend({ lock }: Hold, onEnd: (result: unknown) => void, run: ContextRunner): Hold {
     const onOngoing = (result: unknown): void => {
       this.#ongoing.add(result);

@@ -96,6 +96,16 @@ describe('a @Locked endpoint that answers with a stream', () => {
       return new Response(ReadableStream.from(rows()));
     }
 
+    @Get('nested')
+    @Locked('export')
+    async nested(): Promise<Response> {
+      async function* row(): AsyncGenerator<Uint8Array> {
+        const again = redlock.using('export', () => 'ran');
+        yield new TextEncoder().encode(String(await rejection(again)));
+      }
+      return new Response(ReadableStream.from(row()));
+    }
+
     @Get('foreign-response')
     @Locked('export')
     async foreignResponse(): Promise<unknown> {
@@ -178,6 +188,12 @@ describe('a @Locked endpoint that answers with a stream', () => {
     },
   );
 
+  it('knows its lock where the rows of a Response are made', async () => {
+    const url = await start();
+
+    expect((await get(url, '/nested')).body).toContain('already holds "export"');
+  });
+
   it.each([
     ['failing', 404],
     ['replaced', 200],
@@ -185,7 +201,6 @@ describe('a @Locked endpoint that answers with a stream', () => {
     const url = await start();
 
     expect((await get(url, `/${path}`)).status).toBe(status);
-
     await freed();
     expect(files.map(({ destroyed }) => destroyed)).toEqual([true]);
   });
