@@ -13,9 +13,9 @@ import {
   type NestInterceptor,
 } from '@nestjs/common';
 import { APP_INTERCEPTOR } from '@nestjs/core';
-import { Locked, RedlockService } from 'nestjs-locked';
-import { map, Observable, of, Subject, timer } from 'rxjs';
-import { raceWith, takeUntil } from 'rxjs/operators';
+import { Locked, RedlockService, type Lock } from 'nestjs-locked';
+import { catchError, from, map, Observable, of, Subject, timer } from 'rxjs';
+import { mergeMap, raceWith, takeUntil } from 'rxjs/operators';
 
 import { afterTest } from '../support/after-test.js';
 import { startServer } from './support/applications.js';
@@ -26,6 +26,7 @@ import { startEndpoints } from './support/endpoints.js';
 describe('a @Locked endpoint that an inner interceptor answers for', () => {
   const gates = { entered: new Gate(), leave: new Gate(), left: new Gate() };
   let answersFromCache = 0;
+  let others: Lock;
 
   @Injectable()
   class Timeout implements NestInterceptor {
@@ -36,6 +37,16 @@ describe('a @Locked endpoint that an inner interceptor answers for', () => {
         }),
       );
       return next.handle().pipe(raceWith(tooLate));
+    }
+  }
+
+  /** Gives the call up, lets it have its lock, and tries again. */
+  @Injectable()
+  class Insisting extends Timeout {
+    override intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
+      const again = (): Observable<unknown> =>
+        from(others.release()).pipe(mergeMap(() => next.handle()));
+      return super.intercept(context, next).pipe(catchError(again));
     }
   }
 
@@ -65,6 +76,13 @@ describe('a @Locked endpoint that an inner interceptor answers for', () => {
     @Locked(() => 'endpoint', { wait: 60_000 })
     async queued(): Promise<void> {
       this.tries += 1;
+    }
+
+    @Get('queued-again')
+    @UseInterceptors(Insisting)
+    @Locked(() => 'endpoint', { wait: 2_000 })
+    queuedAgain(): Observable<string> {
+      return of('ran');
     }
 
     @Get('cached')
@@ -118,6 +136,13 @@ describe('a @Locked endpoint that an inner interceptor answers for', () => {
     await freed();
 
     expect(endpoints.tries).toBe(0);
+  });
+
+  it('leaves the queue with a try that was given up, and a later try gets the lock', async () => {
+    const { url, redlock } = await startEndpoints(Endpoints);
+    others = await redlock.acquire('endpoint');
+
+    expect(await get(url, '/queued-again')).toMatchObject({ status: 200, body: 'ran' });
   });
 
   it('releases when an inner interceptor answers without the handler', async () => {
