@@ -105,7 +105,9 @@ function readOptions(given: number | LockedOptions) {
   }
   checkBoolean('reentrant', reentrant);
   // An endpoint's call has a signal of its own, so another one would have no effect.
-  if ('signal' in using) throw wrongType('signal', 'left out', using.signal);
+  if ('signal' in using && using.signal !== undefined) {
+    throw wrongType('signal', 'left out', using.signal);
+  }
   resolveAcquire(resolveOptions(widest, 1), 'using', using.ttl, using);
   return { onTaken, domain, using };
 }

@@ -42,8 +42,9 @@ const usingOptions: Missing<UsingOptions & { reentrant: boolean }> = {
   holdAtLeast: undefined,
 };
 
-const lockedOptions: Missing<LockedOptions> = {
+const lockedOptions: Missing<LockedOptions & UsingOptions> = {
   ...common,
+  signal: undefined,
   holdAtLeast: undefined,
   onTaken: undefined,
   redlock: undefined,
