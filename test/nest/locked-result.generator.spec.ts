@@ -178,9 +178,9 @@ describe('a @Locked async generator', () => {
     expect(await feeds.generateOrSkip().next()).toEqual({ done: true, value: undefined });
     expect(await feeds.generateOrElse().next()).toEqual({ done: true, value: [7] });
     const instead = feeds.generateInstead();
-    expect([await instead.next(), await instead.next()]).toMatchObject([
-      { value: 7 },
-      { value: 8 },
+    expect([await instead.next(), await instead.next()]).toEqual([
+      { done: false, value: 7 },
+      { done: true, value: 8 },
     ]);
     expect(await rejection(feeds.generate(1).next())).toBeInstanceOf(LockTakenError);
   });

@@ -11,7 +11,6 @@ import {
   LockReentryError,
   RedlockModule,
   RedlockService,
-  type LockedBody,
 } from 'nestjs-locked';
 
 import { afterTest } from '../support/after-test.js';
@@ -258,7 +257,10 @@ describe('a @Locked method of every kind of instance', () => {
     expect(asked).toEqual([['a']]);
   });
 
-  it('serves endpoints by a mock that runs the body with a lock', async () => {
+  it.each([
+    ['a lock', async () => (await startService()).acquire('a')],
+    ['a mock of a lock', async () => ({ release: async () => {} })],
+  ])('serves endpoints by a mock that runs the body with %s', async (_with, makeLock) => {
     @Controller()
     class Orders {
       @Get('context')
@@ -273,13 +275,13 @@ describe('a @Locked method of every kind of instance', () => {
         return typeof currentLock();
       }
     }
-    const lock = await (await startService()).acquire('a');
+    const lock = await makeLock();
     afterTest(() => lock.release());
     const imports = [RedlockModule.forRoot()];
     const module = await Test.createTestingModule({ imports, controllers: [Orders] })
       .overrideProvider(RedlockService)
       .useValue({
-        using: async (_a: unknown, _b: unknown, body: LockedBody<unknown>) => body(lock),
+        using: async (_a: unknown, _b: unknown, body: (lock: object) => unknown) => body(lock),
       })
       .compile();
     const application = module.createNestApplication({ logger: false });

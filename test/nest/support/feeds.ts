@@ -126,11 +126,12 @@ export class Feeds {
     wait: 0,
     onTaken: async function* () {
       yield 7;
-      yield 8;
+      return 8;
     },
   })
-  async *generateInstead(): AsyncGenerator<number> {
+  async *generateInstead(): AsyncGenerator<number, number> {
     yield 1;
+    return 2;
   }
 
   @Locked('feed', { wait: 0 })
