@@ -22,7 +22,7 @@ import { SimulatedEnvironment } from '../support/simulated-environment.js';
 import { startModule, startServer } from './support/applications.js';
 import { faultyNodes } from './support/faulty-nodes.js';
 import { startEndpoints } from './support/endpoints.js';
-import { turn } from './support/events.js';
+import { rejection, turn } from './support/events.js';
 import { get } from './support/requests.js';
 
 describe('the answer of a @Locked endpoint', () => {
@@ -91,6 +91,30 @@ describe('the answer of a @Locked endpoint', () => {
     const { url } = await startServer({ controllers: [Proxy] });
 
     expect((await get(url, '/')).body).toBe('rows');
+  });
+
+  it('knows its lock where the rows of a Response are made', async () => {
+    @Controller()
+    class Exports {
+      readonly redlock: RedlockService;
+      constructor(redlock: RedlockService) {
+        this.redlock = redlock;
+      }
+
+      @Get()
+      @Locked('export')
+      async export(): Promise<Response> {
+        return new Response(ReadableStream.from(this.rows()));
+      }
+
+      private async *rows(): AsyncGenerator<Uint8Array> {
+        const again = this.redlock.using('export', () => 'ran');
+        yield new TextEncoder().encode(String(await rejection(again)));
+      }
+    }
+    const { url } = await startServer({ controllers: [Exports] });
+
+    expect((await get(url, '/')).body).toContain('already holds "export"');
   });
 
   it('may be a Response without a body', async () => {
