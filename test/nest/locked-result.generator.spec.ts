@@ -83,13 +83,15 @@ describe('a @Locked async generator', () => {
     expect((await module.get(RedlockService).status()).held).toBe(0);
   });
 
-  it('passes values in', async () => {
+  it('passes values in, and what it is left with', async () => {
     const { feeds, isFree } = await start();
     const generator = feeds.generate(9);
-
     await generator.next();
 
     expect(await generator.next('stop')).toEqual({ done: true, value: 'stopped' });
+    const left = feeds.generate(9);
+    await left.next();
+    expect(await left.return('left')).toEqual({ done: true, value: 'left' });
     expect(await isFree()).toBe(true);
   });
 

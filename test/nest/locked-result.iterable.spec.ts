@@ -43,6 +43,22 @@ describe('an iterable that a @Locked method returned', () => {
     await eventually(() => releases() > 0);
   });
 
+  it('tells no loss to who leaves it, and is released, where its return outlasts the lock', async () => {
+    const { feeds, releases } = await start({ ttl: 100 });
+    const steps = {
+      next: async () => ({ done: false, value: 1 }),
+      return: async () => {
+        blockFor(110);
+        return { done: true, value: 'closed' };
+      },
+    };
+    const feed = await feeds.attach({ [Symbol.asyncIterator]: () => steps });
+
+    for await (const value of feed) if (value === 1) break;
+
+    await eventually(() => releases() > 0);
+  });
+
   it('may give its steps at once, as an array does', async () => {
     const { feeds, isFree } = await start();
     const row = ['row'];
