@@ -29,6 +29,7 @@ describe('@Locked', () => {
     ['ttl 99', () => Locked('a', 99), /ttl .*got 99/],
     ['ttl null', () => Locked('a', null as unknown as number), /ttl in ms or an object, got null/],
     ['options []', () => Locked('a', [] as object), /ttl in ms or an object, got an empty array/],
+    ['options "skip"', () => Locked(['a', 'b'], 'skip' as never), /ttl in ms .*got "skip"/],
     ['wait -1', () => Locked('a', { wait: -1 }), /wait .*got -1/],
     ['retryDelay 0', () => Locked('a', { retryDelay: { min: 0 } }), /retryDelay\.min .*got 0/],
     ['onTaken maybe', () => Locked('a', { onTaken: 'maybe' as 'skip' }), /onTaken .*got "maybe"/],

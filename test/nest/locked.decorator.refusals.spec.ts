@@ -86,6 +86,19 @@ describe('@Locked on what cannot be locked', () => {
       /without parentheses on Wrong\.run$/,
     ],
     [
+      'a method that a symbol names, without parentheses',
+      () => {
+        const run = Symbol('run');
+        class Wrong {
+          // @ts-expect-error -- as above
+          @Locked
+          async [run](): Promise<void> {}
+        }
+        return Wrong;
+      },
+      /without parentheses on Wrong\.Symbol\(run\)$/,
+    ],
+    [
       'a static method, without parentheses',
       () => {
         class Wrong {
