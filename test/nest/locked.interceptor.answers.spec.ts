@@ -131,25 +131,50 @@ describe('the answer of a @Locked endpoint', () => {
     expect(await get(url, '/')).toMatchObject({ status: 204, body: '' });
     expect((await application.get(RedlockService).inspect('order')).state).toBe('free');
   });
+});
+
+describe('the answer to a call by a library or by an interceptor, not by Nest', () => {
+  @Injectable()
+  class Orders {
+    @Locked('order')
+    async place(): Promise<string> {
+      return 'placed';
+    }
+  }
+
+  async function start() {
+    const module = await startModule({ providers: [Orders, LockedInterceptor] });
+    const orders = module.get(Orders);
+    // No stream of Node.
+    const context = new ExecutionContextHost([{}, new Response()], Orders, orders.place);
+    const interceptor = module.get(LockedInterceptor);
+    return {
+      orders,
+      respond: (handle: CallHandler['handle']) =>
+        lastValueFrom(interceptor.intercept(context, { handle })),
+      order: () => module.get(RedlockService).inspect('order'),
+    };
+  }
 
   it('may be given by a server whose responses are no streams of Node', async () => {
-    @Injectable()
-    class Orders {
-      @Locked('order')
-      async place(): Promise<string> {
-        return 'placed';
-      }
-    }
-    const providers = [Orders, LockedInterceptor];
-    const module = await startModule({ providers });
-    const orders = module.get(Orders);
-    const context = new ExecutionContextHost([{}, new Response()], Orders, orders.place);
-    const response = module
-      .get(LockedInterceptor)
-      .intercept(context, { handle: () => defer(() => orders.place()) });
+    const { orders, respond, order } = await start();
 
-    expect(await lastValueFrom(response)).toBe('placed');
-    expect((await module.get(RedlockService).inspect('order')).state).toBe('free');
+    expect(await respond(() => defer(() => orders.place()))).toBe('placed');
+    expect((await order()).state).toBe('free');
+  });
+
+  it('is the error that its handler throws at once', async () => {
+    const { respond, order } = await start();
+    const failure = new Error('thrown at once');
+
+    const error = await rejection(
+      respond(() => {
+        throw failure;
+      }),
+    );
+
+    expect(error).toBe(failure);
+    expect((await order()).state).toBe('free');
   });
 });
 
