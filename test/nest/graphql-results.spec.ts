@@ -154,6 +154,8 @@ describe('a @Locked subscription of GraphQL', () => {
   it.each(['prices', 'filtered'])('is locked until its client has gone: %s', async (field) => {
     const { open, redlock } = await start();
     const events = await open(field);
+    // Servers may have more to do before they take the first step.
+    await turn();
 
     expect((await events.next()).value).toEqual({ data: { [field]: 1 } });
     expect(await redlock.tryAcquire('account:42')).toBeNull();
