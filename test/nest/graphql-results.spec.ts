@@ -121,6 +121,12 @@ class Prices {
     throw mine;
   }
 
+  @Subscription(() => Int)
+  @Locked('account:42', { wait: 0, onTaken: 'skip' })
+  async skipped(): Promise<AsyncIterable<{ skipped: number }> | undefined> {
+    return undefined;
+  }
+
   @Locked('account:42', { wait: 0 })
   private async next(): Promise<{ unlocked: number }> {
     return { unlocked: 2 };
@@ -190,6 +196,14 @@ describe('a @Locked subscription of GraphQL', () => {
     await events.return();
 
     expect(await redlock.inspect('account:42')).toMatchObject({ state: 'free' });
+  });
+
+  it('is told by GraphQL itself that there are no events where it is skipped', async () => {
+    const { open, redlock } = await start();
+    await using lock = await redlock.acquire('account:42');
+
+    expect(String(await rejection(open('skipped')))).toContain('must return Async Iterable');
+    expect(lock.isValid).toBe(true);
   });
 
   it('fails with the error of its own code as it is', async () => {
