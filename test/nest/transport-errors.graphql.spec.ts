@@ -1,5 +1,5 @@
 // A busy lock is no server error: GraphQL tells it by extensions.code.
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
 import { ExternalContextCreator } from '@nestjs/core';
 import { graphql, GraphQLNonNull, GraphQLObjectType, GraphQLSchema, GraphQLString } from 'graphql';
@@ -13,6 +13,10 @@ import {
 
 import { Log, startPlain, threeNodes } from './support/applications.js';
 import { rejection } from './support/events.js';
+
+const missing = (): never => {
+  throw new Error('Cannot find package');
+};
 
 describe('in GraphQL', () => {
   @Injectable()
@@ -103,6 +107,19 @@ describe('in GraphQL', () => {
   it('or any other transport without an error kind known here: the error stays as it is', async () => {
     const { module, resolve } = await start('necord');
     await using lock = await module.get(RedlockService).acquire('account:42', 5_000);
+
+    expect(lock.isValid).toBe(true);
+    expect(await rejection(resolve())).toBeInstanceOf(LockTakenError);
+  });
+
+  it.each([
+    ['rpc', '@nestjs/microservices', 'is not to be found', missing],
+    ['ws', '@nestjs/websockets', 'is not to be found', missing],
+    ['rpc', '@nestjs/microservices', 'lacks the exception', () => ({})],
+  ])('or in %s where %s %s: so it does', async (transport, packageName, _how, load) => {
+    const { module, resolve } = await start(transport);
+    await using lock = await module.get(RedlockService).acquire('account:42', 5_000);
+    jest.unstable_mockModule(packageName, load);
 
     expect(lock.isValid).toBe(true);
     expect(await rejection(resolve())).toBeInstanceOf(LockTakenError);
