@@ -1,9 +1,11 @@
-import { describe, expect, it } from '@jest/globals';
-import type { ExecutionContext } from '@nestjs/common';
-import { fromContext } from 'nestjs-locked';
+import { describe, expect, it, jest } from '@jest/globals';
+import { Controller, Get, type ExecutionContext } from '@nestjs/common';
+import { currentLock, fromContext } from 'nestjs-locked';
 
 import { nameResources, type LockedResource } from '../../lib/nest/locked-resource.js';
+import { startServer } from './support/applications.js';
 import { thrown } from './support/events.js';
+import { get } from './support/requests.js';
 
 describe.each<[string, (name: () => string) => LockedResource]>([
   ['resource', (name) => name],
@@ -28,5 +30,23 @@ describe.each<[string, (name: () => string) => LockedResource]>([
     expect(String(thrown(mistake))).toBe(
       `TypeError: Expected the result of Orders.pay's ${kind} function ${reason}`,
     );
+  });
+});
+
+describe('fromContext', () => {
+  it('is understood by another copy of the package too, such as ESM and CJS', async () => {
+    jest.resetModules();
+    const copy = await import('nestjs-locked');
+    @Controller()
+    class Orders {
+      @Get()
+      @copy.Locked(fromContext(() => 'order:7'))
+      async pay(): Promise<unknown> {
+        return currentLock()?.resources;
+      }
+    }
+    const { url } = await startServer({ controllers: [Orders] });
+
+    expect((await get(url, '/')).body).toBe('["order:7"]');
   });
 });
