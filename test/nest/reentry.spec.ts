@@ -1,7 +1,7 @@
 import { AsyncResource, type AsyncLocalStorage } from 'node:async_hooks';
 
 import { describe, expect, it } from '@jest/globals';
-import { LockReentryError, type RedlockService } from 'nestjs-locked';
+import { currentLock, LockReentryError, type RedlockService } from 'nestjs-locked';
 
 import { Redlock } from '../../lib/core/redlock.js';
 import { heldBy, runHolding } from '../../lib/nest/lock-context.js';
@@ -87,6 +87,41 @@ describe('a job of another call, which a shared queue starts in a locked body', 
     );
 
     expect(bound).toBe(true);
+  });
+});
+
+describe('a batch that calls share, as those of DataLoader', () => {
+  type Batch = () => Promise<unknown>;
+
+  /** Gives two calls one answer, which is made where the first of them asks. */
+  class Loader {
+    readonly #isFull = new Gate();
+    readonly #batch: Batch;
+    #answer: Promise<unknown> | undefined;
+
+    constructor(batch: Batch) {
+      this.#batch = batch;
+    }
+
+    load(): Promise<unknown> {
+      if (this.#answer === undefined) this.#answer = this.#isFull.passed.then(this.#batch);
+      else this.#isFull.open();
+      return this.#answer;
+    }
+  }
+
+  it('is under the lock of who asked first, unless it is bound outside of every lock', async () => {
+    const redlock = await startService();
+    const lockIn = async (bind: (batch: Batch) => Batch): Promise<unknown> => {
+      const loader = new Loader(bind(async () => currentLock()?.resources));
+      const [answer] = await Promise.all(
+        ['a', 'b'].map((name) => redlock.using(name, () => loader.load())),
+      );
+      return answer;
+    };
+
+    expect(await lockIn((batch) => batch)).toEqual(['a']);
+    expect(await lockIn((batch) => AsyncResource.bind(batch))).toBeUndefined();
   });
 });
 
