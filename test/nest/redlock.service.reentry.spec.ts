@@ -97,18 +97,20 @@ describe('a nested acquisition of what the same context holds', () => {
 
     Object.assign(Error, { prepareStackTrace });
     expect(error).toBeInstanceOf(LockReentryError);
+    expect(String(error)).toContain('RedlockService.acquire asks for "a"');
   });
 
   it.each([
     ['acquire', (redlock: RedlockService) => redlock.acquire('a')],
     ['tryAcquire', (redlock: RedlockService) => redlock.tryAcquire('a')],
     ['using', (redlock: RedlockService) => redlock.using(['b', 'a'], () => undefined)],
-  ])('is refused by %s', async (_name, call) => {
+  ])('is refused by %s, by that name', async (name, call) => {
     const redlock = await startService();
 
     const error = await redlock.using('a', () => rejection(call(redlock)));
 
     expect(error).toBeInstanceOf(LockReentryError);
+    expect(String(error)).toContain(`LockReentryError: RedlockService.${name} (at `);
   });
 
   it('joins the held lock where that is asked for, and leaves its release to the outermost', async () => {
