@@ -57,6 +57,7 @@ describe('RedlockModule given bad input', () => {
     ['ttl 99', () => RedlockModule.forRoot(undefined, { ttl: 99 }), /ttl .*got 99/],
     ['wait -1', () => RedlockModule.forRoot(undefined, { wait: -1 }), /wait .*got -1/],
     ['name ""', () => RedlockModule.forRoot(undefined, { name: '' }), /lock domain .*got ""/],
+    ['no clock', () => RedlockModule.forRoot(undefined, { environment: {} as never }), /environ/],
     ['isGlobal 1', () => RedlockModule.forRoot(undefined, { isGlobal: 1 as never }), /isGlobal/],
     [
       'interceptor 1',
