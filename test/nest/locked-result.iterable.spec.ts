@@ -3,6 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 
 import { blockFor } from '../support/block-for.js';
 import { eventually } from '../support/eventually.js';
+import { SimulatedEnvironment } from '../support/simulated-environment.js';
 import { rejection } from './support/events.js';
 import { start } from './support/feeds.js';
 
@@ -44,11 +45,12 @@ describe('an iterable that a @Locked method returned', () => {
   });
 
   it('tells no loss to who leaves it, and is released, where its return outlasts the lock', async () => {
-    const { feeds, releases } = await start({ ttl: 100 });
+    const environment = new SimulatedEnvironment();
+    const { feeds, releases } = await start({ environment });
     const steps = {
       next: async () => ({ done: false, value: 1 }),
       return: async () => {
-        blockFor(110);
+        environment.block(1_000);
         return { done: true, value: 'closed' };
       },
     };
