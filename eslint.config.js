@@ -32,7 +32,7 @@ export default defineConfig(
     },
   },
   {
-    files: ['**/*.ts'],
+    files: ['**/*.{ts,tsx}'],
     extends: [typescript.configs.strictTypeChecked, typescript.configs.stylisticTypeChecked],
     languageOptions: { parserOptions: { projectService: true } },
     rules: {
@@ -47,9 +47,26 @@ export default defineConfig(
     },
   },
   {
+    files: ['**/*.tsx'],
+    rules: {
+      // Handlers of events may be async: what they call tells of its failures itself.
+      '@typescript-eslint/no-misused-promises': [
+        'error',
+        { checksVoidReturn: { attributes: false } },
+      ],
+    },
+  },
+  {
     files: ['lib/**/*.ts'],
     rules: {
       'max-lines-per-function': ['error', { max: 50, skipBlankLines: true, skipComments: true }],
+      // The rules on imports see declarations alone.
+      'no-restricted-syntax': [
+        'error',
+        { selector: 'ImportExpression > Literal', message: 'Import it by a declaration.' },
+      ],
+      // For folders that are not named below.
+      ...imports('\\./', 'Say in eslint.config.js what this folder may import.'),
     },
   },
   {

@@ -25,24 +25,6 @@ describe('the library', () => {
     expect(lines.filter((line) => line.length > 100)).toEqual([]);
   });
 
-  it.each(sources)('%s takes time, timers and randomness from the environment alone', (file) => {
-    const nondeterminism =
-      /\bDate\.|new Date\b|performance\.|\bset(Timeout|Interval|Immediate)\(|Math\.random|hrtime/;
-
-    const isTheSeam = file === 'lib/core/environment.ts';
-
-    expect(isTheSeam || !nondeterminism.test(withoutComments(read(file)))).toBe(true);
-  });
-
-  it.each(sources)('%s imports from its own layer and those below', (file) => {
-    const below = layersBelow[file.split('/')[1] ?? ''];
-    const imported = [...read(file).matchAll(/from '\.\.\/(\w+)\//g)].map(([, name]) => name ?? '');
-
-    const isEntryPoint = dirname(file) === 'lib';
-
-    expect(isEntryPoint || imported.every((name) => below?.includes(name))).toBe(true);
-  });
-
   it('loads no optional peer from its main entry point', () => {
     const reached = filesReachedFrom('lib/index.ts');
 
@@ -173,15 +155,6 @@ describe('the documents', () => {
     expect(rows.filter((row) => !isThere(row)).map(([row]) => row)).toEqual([]);
   });
 });
-
-const layersBelow: Record<string, readonly string[]> = {
-  core: [],
-  nodes: ['core'],
-  nest: ['core', 'nodes'],
-  terminus: ['core', 'nest'],
-  opentelemetry: ['core', 'nest'],
-  testing: ['core', 'nodes'],
-};
 
 /** What a document links to in this project, from its root; without pictures. */
 function linksOf(file: string): string[] {
