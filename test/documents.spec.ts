@@ -9,18 +9,25 @@ import ts from 'typescript';
 import { resolveOptions } from '../lib/core/options.js';
 import { Redlock } from '../lib/core/redlock.js';
 import { MemoryNode } from '../lib/nodes/memory-node.js';
+import { documents } from './support/documents.js';
 
 const root = join(import.meta.dirname, '..');
-const guides = readdirSync(join(root, 'docs')).filter((file) => file.endsWith('.md'));
-const documents = ['README.md', 'SECURITY.md', ...guides.map((file) => `docs/${file}`)];
 const read = (file: string): string => readFileSync(join(root, file), 'utf8');
 
 describe('the code in the documents', () => {
+  /** Each with its mark in a line before it. */
+  const blocksOf = (file: string): string[] =>
+    read(file)
+      .split(/^ *(?:```|~~~)/m)
+      .filter((_text, index) => index % 2 === 1);
+  const blocks = documents.flatMap(blocksOf);
   const snippets = documents.flatMap((file) =>
-    [...read(file).matchAll(/```ts\n([\s\S]*?)```/g)].map(([, code], index) => ({
-      file: `${file.replace(/\W/g, '-')}-${index + 1}.ts`,
-      code: completed(code ?? ''),
-    })),
+    blocksOf(file)
+      .filter((block) => block.startsWith('ts\n'))
+      .map((block, index) => ({
+        file: `${file.replace(/\W/g, '-')}-${index + 1}.ts`,
+        code: completed(block.replace('ts', '')),
+      })),
   );
 
   it('compiles, each block as a file of its own', () => {
@@ -29,11 +36,10 @@ describe('the code in the documents', () => {
   });
 
   it('is marked as TypeScript where it is TypeScript, so that it is compiled', () => {
-    const marks = documents.flatMap((file) =>
-      [...read(file).matchAll(/^ *```(\w*)\n[\s\S]*?^ *```$/gm)].map(([, mark]) => mark),
-    );
+    const isCode = /^ *(import |export |const |await |@\w+\()/m;
 
-    expect(marks.filter((mark) => /^(tsx|jsx?|(java|type)script)$/.test(mark ?? ''))).toEqual([]);
+    expect(blocks.filter((block) => !/^(ts|sh|sql|)\n/.test(block))).toEqual([]);
+    expect(blocks.filter((block) => block.startsWith('\n') && isCode.test(block))).toEqual([]);
   });
 });
 
