@@ -18,8 +18,8 @@ import { startRedisServers } from './redis-servers.mjs';
 const { engines, peerDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 
 const VALUES = {
-  nest: [11, 12],
-  ioredis: [5, 6],
+  nest: majorsOf('@nestjs/core'),
+  ioredis: majorsOf('ioredis'),
   node: [20, 22, 24, 26],
   format: ['esm', 'cjs'],
   runner: ['jest', 'vitest'],
@@ -118,6 +118,11 @@ function peersOf(nest, ioredis) {
     if (name.startsWith('@nestjs/')) return `${name}@${nest}`;
     return `${name}@${name === 'ioredis' ? ioredis : range}`;
   });
+}
+
+/** The major versions that package.json allows of a peer. */
+function majorsOf(peer) {
+  return [...peerDependencies[peer].matchAll(/\^(\d+)/g)].map(([, major]) => Number(major));
 }
 
 /** The least version that a range allows, which it begins with. */

@@ -12,7 +12,7 @@ const LIMITS = {
   "* from './index.js'": 44_450,
   "{ Locked } from './index.js'": 7_850,
   "{ MemoryNode } from './index.js'": 1_950,
-  "* from './terminus.js'": 2_000,
+  "* from './terminus.js'": 1_600,
   "* from './opentelemetry.js'": 4_600,
   "* from './testing.js'": 3_800,
 };
@@ -29,5 +29,7 @@ for (const [what, limit] of Object.entries(LIMITS)) {
   });
   const size = gzipSync(outputFiles[0].contents, { level: 9 }).length;
   console.log(`${what}: ${size} bytes minified and gzipped, at most ${limit}`);
-  if (size > limit) process.exitCode = 1;
+  if (size <= limit) continue;
+  process.exitCode = 1;
+  console.error('That is too much: make it smaller, or raise its limit in scripts/check-size.mjs.');
 }
