@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util';
 
 import { describeFailure, describeSeed, describeTotals } from './report.js';
 import { runSeeds } from './run-seeds.js';
+import { wholeNumber } from './whole-number.js';
 
 const { values } = parseArgs({
   options: {
@@ -16,7 +17,9 @@ const { values } = parseArgs({
 });
 
 if (values.seed !== undefined && values.trace) {
-  console.log(await describeSeed(wholeNumber('seed', values.seed)));
+  const { text, isClean } = await describeSeed(wholeNumber('seed', values.seed));
+  console.log(text);
+  process.exitCode = isClean ? 0 : 1;
 } else {
   // Errors are part of the simulation; nobody reads their stacks.
   Error.stackTraceLimit = 0;
@@ -35,10 +38,4 @@ if (values.seed !== undefined && values.trace) {
     console.log(`seed ${seed}: ${findings[0]?.check}: ${findings[0]?.message}`);
   }
   process.exitCode = first === undefined ? 0 : 1;
-}
-
-function wholeNumber(name: string, text: string): number {
-  const value = Number(text);
-  if (Number.isInteger(value) && value >= 0) return value;
-  throw new RangeError(`Expected --${name} to be a whole number, got ${text}`);
 }

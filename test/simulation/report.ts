@@ -35,12 +35,13 @@ export async function describeFailure(failure: Outcome): Promise<string> {
   ].join('\n');
 }
 
-/** The trace of one seed as it is drawn. */
-export async function describeSeed(seed: number): Promise<string> {
+/** The trace of one seed as it is drawn, and whether no rule was broken in it. */
+export async function describeSeed(seed: number): Promise<{ text: string; isClean: boolean }> {
   const plan = drawPlan(seed);
   const { findings, trace } = await new Universe(plan, true).run();
   const complaints = findings.map(({ check, at, message }) => `at ${at}: ${check}: ${message}`);
-  return [describePlan(plan), ...trace, ...complaints, `findings: ${findings.length}`].join('\n');
+  const lines = [describePlan(plan), ...trace, ...complaints, `findings: ${findings.length}`];
+  return { text: lines.join('\n'), isClean: findings.length === 0 };
 }
 
 function describePlan(plan: Plan): string {

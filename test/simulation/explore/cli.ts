@@ -2,6 +2,7 @@
 //   [--random 1000 --from SEED] [--mutant NAME], or --scenario queue --replay '[[12,3]]'
 import { parseArgs } from 'node:util';
 
+import { wholeNumber } from '../whole-number.js';
 import { Play } from './play.js';
 import { scenarios } from './scenarios.js';
 import { Search } from './search.js';
@@ -31,12 +32,18 @@ if (values.replay === undefined) {
 
 async function explore(scenario: Scenario): Promise<void> {
   const startedAt = performance.now();
-  const endAt = startedAt + Number(values.seconds) * 1_000;
+  const endAt = startedAt + wholeNumber('seconds', values.seconds) * 1_000;
   const isOver = (): boolean => performance.now() > endAt;
-  const search = new Search(scenario, { isOver, failuresMax: Number(values.failures) });
-  const depth = Number(values.depth ?? (values.random === undefined ? scenario.depth : 3));
+  const failuresMax = wholeNumber('failures', values.failures);
+  const search = new Search(scenario, { isOver, failuresMax });
+  const depth = wholeNumber(
+    'depth',
+    values.depth ?? `${values.random === undefined ? scenario.depth : 3}`,
+    0,
+  );
+  const from = wholeNumber('from', values.from);
   if (values.random === undefined) await search.all(depth);
-  else await search.drawn(Number(values.random), depth, Number(values.from));
+  else await search.drawn(wholeNumber('random', values.random), depth, from);
   const seconds = (performance.now() - startedAt) / 1_000;
   const { plays, points, fates, idleLongest, failures, isCut } = search;
   const extent = isCut || values.random !== undefined ? '' : 'all ';
