@@ -191,6 +191,13 @@ describe('the figures of docs/SPEED.md', () => {
     }
   });
 
+  it('have an origin, each table of them, but for the profiles of one run', () => {
+    const titles = [...text.matchAll(/^\| ([^|]+) \|.*\n\| ?:?--/gm)].map(([, title]) => title);
+    const others = ['scenario', 'many in flight (S2)', 'one at a time (S1)'];
+
+    expect(titles.sort()).toEqual([...others, ...Object.keys(tables)].sort());
+  });
+
   const sentences = text.replaceAll(/\s+/g, ' ');
   const numberOf = (candidate: string, column: Column): number =>
     Number(kept(candidate, column)?.replaceAll(',', ''));
