@@ -1,4 +1,7 @@
-// Runs the sample app as the README says (`npm start`, no Redis), sends requests, and stops it.
+// Runs the sample app as the README says (`npm start`, no Redis), sends requests, and stops it while
+// it is at work: it has to finish that.
+import { setTimeout } from 'node:timers/promises';
+
 import { startSampleApp, within } from './sample-app.mjs';
 
 /** In ms, for requests that hang: brand-new nodes alone keep the first waiting for 5 s. */
@@ -23,6 +26,15 @@ await ask(`${url}/locks/status`);
 const page = await ask(`${url}/`, { headers: { accept: 'text/html' } });
 if (!page.includes('<title>Lock lab')) throw new Error('Expected a browser to get the page.');
 
+const job = ask(`${url}/slow/job?seconds=3`, { method: 'POST' });
+await within(TIMEOUT, 'begin a job', untilHeld('slow:job'));
 signal('SIGTERM');
+await job;
 await within(TIMEOUT, 'stop after SIGTERM', ended);
-console.log('  stopped by itself after SIGTERM');
+console.log('  finished its job and stopped after SIGTERM');
+
+async function untilHeld(resource) {
+  while (!(await ask(`${url}/locks/status?resource=${resource}`)).includes('"held"')) {
+    await setTimeout(100);
+  }
+}
