@@ -4,12 +4,13 @@ import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 
 import { describe, expect, it } from '@jest/globals';
-import { Redis } from 'ioredis';
+import type { Redis } from 'ioredis';
 
 import { resolveOptions } from '../lib/core/options.js';
 import { Redlock } from '../lib/core/redlock.js';
 import { createNodes } from '../lib/nodes/node-inputs.js';
-import { startRedisServer, type RedisServer } from './support/redis-servers.js';
+import type { RedisServer } from './support/redis-servers.js';
+import { startServer } from './support/servers-of-test.js';
 
 describe('the ACL line for a Redis user', () => {
   const operations = readFileSync(join(import.meta.dirname, '../docs/OPERATIONS.md'), 'utf8');
@@ -80,16 +81,14 @@ async function usedBy(
   words: readonly string[],
   place: Partial<Place> = {},
 ): Promise<{ denied: string[]; failure: unknown }> {
-  const server = await startRedisServer();
-  const admin = new Redis(server.url);
+  const server = await startServer();
+  const admin = server.client;
   await admin.call('ACL', [...words]);
   // There is one where a right is missing that it cannot go without.
   const failure = await use(server, admin, { database: 0, keyPrefix: 'app:', ...place }).catch(
     (error: unknown) => error,
   );
   const log = (await admin.call('ACL', ['LOG'])) as string[][];
-  admin.disconnect();
-  await server.stop();
   const denied = log.map((entry) => entry[entry.indexOf('object') + 1] ?? '');
   // Servers before Redis 7.2 refuse a rule that names it, and those from then on do without.
   return { denied: denied.filter((command) => command !== 'client|setinfo'), failure };
