@@ -3,6 +3,7 @@ import { join } from 'node:path';
 
 import { describe, expect, it } from '@jest/globals';
 
+import { livenessMutants } from './liveness-mutants.js';
 import { Play } from './play.js';
 import { scenarios } from './scenarios.js';
 import type { PlayPlan } from './choices.js';
@@ -47,7 +48,7 @@ describe('small plays', () => {
 });
 
 describe('a mutant', () => {
-  it.each([
+  const cases = [
     ['leases', 'unknown counted as granted', 'basic'],
     ['leftovers', 'no undo', 'basic'],
     ['told twice', 'double-counted answer', 'rounds'],
@@ -57,7 +58,15 @@ describe('a mutant', () => {
     ['nobody', 'several owners count as one', 'raceStranger'],
     ['nobody', 'the tie-breaker is believed at once', 'raceStranger'],
     ['nobody', 'the same node breaks the tie again after pauses alike', 'raceStranger'],
-  ])('is seen, as %s, and its play can be told: %s', (check, mutant, scenario) => {
+  ] as const;
+
+  it('has a case here if the universes are not judged by what it does', () => {
+    const inCases = cases.map(([, mutant]): string => mutant);
+
+    expect(inCases).toEqual(expect.arrayContaining(livenessMutants.map(({ name }) => name)));
+  });
+
+  it.each(cases)('is seen, as %s, and its play can be told: %s', (check, mutant, scenario) => {
     const { status, output } = explore('--mutant', mutant, '--scenario', scenario);
 
     expect(status).toBe(1);
