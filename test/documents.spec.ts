@@ -9,7 +9,7 @@ import ts from 'typescript';
 import { resolveOptions } from '../lib/core/options.js';
 import { Redlock } from '../lib/core/redlock.js';
 import { MemoryNode } from '../lib/nodes/memory-node.js';
-import { documents } from './support/documents.js';
+import { documents } from './support/project-files.js';
 
 const root = join(import.meta.dirname, '..');
 const read = (file: string): string => readFileSync(join(root, file), 'utf8');

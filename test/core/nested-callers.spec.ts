@@ -4,18 +4,13 @@ import { expect, it } from '@jest/globals';
 
 import { LockTakenError } from '../../lib/core/errors.js';
 import { NestedPlay } from './nested-play.js';
+import { findingsOf } from './play-checks.js';
 import { setScene } from './scene.js';
 
 const PLAYS = 60;
 
 it('callers who lock in one order all get what they ask for inside their locks, and soon', async () => {
-  const findings: string[] = [];
-  for (let seed = 1; seed <= PLAYS; seed += 1) {
-    const play = new NestedPlay(seed);
-    await play.run();
-    findings.push(...play.findings);
-  }
-  expect(findings).toEqual([]);
+  expect(await findingsOf(PLAYS, (seed) => new NestedPlay(seed))).toEqual([]);
 }, 200_000);
 
 it('callers who ask for several inside their locks may stop each other until a wait is over', async () => {

@@ -3,6 +3,20 @@ import type { Lock } from '../../lib/core/lock.js';
 import type { Redlock } from '../../lib/core/redlock.js';
 import type { Scene } from './scene.js';
 
+/** What so many plays find, of the seeds 1, 2, 3, … */
+export async function findingsOf(
+  count: number,
+  playOf: (seed: number) => { run(): Promise<unknown>; readonly findings: readonly string[] },
+): Promise<string[]> {
+  const findings: string[] = [];
+  for (let seed = 1; seed <= count; seed += 1) {
+    const play = playOf(seed);
+    await play.run();
+    findings.push(...play.findings);
+  }
+  return findings;
+}
+
 /** The resources that two of these locks hold at once, each with both owners. */
 export function overlapsOf(locks: Iterable<Lock>): string[] {
   const holders = new Map<string, Lock>();

@@ -1,4 +1,4 @@
-// All that people have written to be read, wherever it is: a new document is checked like the others.
+// The files of the project that are looked at by rule, so that a new one is checked like the others.
 import { readdirSync } from 'node:fs';
 import { join, sep } from 'node:path';
 
@@ -9,7 +9,7 @@ const places = readdirSync(root, { withFileTypes: true }).filter(
   ({ name }) => !/^\.|^(node_modules|dist|coverage)$/.test(name),
 );
 
-/** The paths of the documents, from the root of the project. */
+/** What people have written to be read, wherever it is: paths from the root of the project. */
 export const documents: readonly string[] = places
   .flatMap((place) => (place.isDirectory() ? filesBelow(place.name) : [place.name]))
   .filter(isWritten);
