@@ -105,9 +105,8 @@ function readOptions(given: number | LockedOptions) {
   }
   checkBoolean('reentrant', reentrant);
   // An endpoint's call has a signal of its own, so another one would have no effect.
-  if ('signal' in using && using.signal !== undefined) {
-    throw wrongType('signal', 'left out', using.signal);
-  }
+  const { signal }: UsingOptions = using;
+  if (signal !== undefined) throw wrongType('signal', 'left out', signal);
   resolveAcquire(resolveOptions(widest, 1), 'using', using.ttl, using);
   return { onTaken, domain, using };
 }
