@@ -65,7 +65,9 @@ describe('a server that hangs (SIGSTOP)', () => {
 
   it('is suspended within moments where it owes much', async () => {
     const server = await startServer();
-    const { log, node } = await startNode(server.url, PATIENT);
+    // Fifteen seconds of silence, where it owes little.
+    const options = { nodeTimeout: 7_500, ttl: 30_000, stallTimeout: 60_000 };
+    const { log, node } = await startNode(server.url, options);
     server.freeze();
     const frozenAt = performance.now();
     const inspected = inspectMany(node, MANY);
@@ -76,8 +78,8 @@ describe('a server that hangs (SIGSTOP)', () => {
     server.thaw();
     await inspected;
 
-    // Far below the four seconds; the rest is for a busy machine.
-    expect(duration).toBeLessThan(3_000);
+    // Mostly a second; the rest is for a busy machine.
+    expect(duration).toBeLessThan(10_000);
     expect(answer).toMatchObject({ vote: 'failed', mayHold: false });
     expect(log.events.map(({ status }) => status.state)).toEqual(['up', 'suspended', 'up']);
     expect(log.messages[1]).toMatch(/^Suspended: silent for \d+ ms, commands unanswered: 2800\.$/);

@@ -5,7 +5,7 @@ import type { RedisSubscriber } from '../../lib/nodes/redis-subscriber.js';
 import { eventually } from '../support/eventually.js';
 import { client, server } from '../support/redis-of-spec.js';
 import { callsOn } from '../support/server-info.js';
-import { COMMON, cutOff, Ear, subscriberTo } from './subscriber-scene.js';
+import { allTold, COMMON, cutOff, Ear, subscriberTo } from './subscriber-scene.js';
 
 const COUNT = 3_000;
 /** At most 128 channels in each. */
@@ -25,7 +25,7 @@ afterEach(() => subscriber.close());
 async function listening(names: readonly string[]): Promise<(() => void)[]> {
   const ears = names.map(() => new Ear());
   const stops = ears.map((ear, index) => subscriber.subscribe(`${COMMON}${names[index]}`, ear));
-  await Promise.all(ears.map((ear) => ear.told(1)));
+  await allTold(ears);
   return stops;
 }
 
@@ -56,7 +56,7 @@ describe('thousands of channels', () => {
       subscriber.subscribe(`${COMMON}${crowd[index]}`, ear);
       await Promise.resolve();
     }
-    await Promise.all(ears.map((ear) => ear.told(1)));
+    await allTold(ears);
 
     expect((await callsOn(client)).subscribe).toBe(1);
   });

@@ -10,7 +10,16 @@ import { untilCollected } from '../support/collect-garbage.js';
 import { eventually } from '../support/eventually.js';
 import { client, connect, server } from '../support/redis-of-spec.js';
 import { callsOn } from '../support/server-info.js';
-import { CHANNEL, COMMON, cutOff, Ear, ended, subscriberTo, watch } from './subscriber-scene.js';
+import {
+  allTold,
+  CHANNEL,
+  COMMON,
+  cutOff,
+  Ear,
+  ended,
+  subscriberTo,
+  watch,
+} from './subscriber-scene.js';
 
 let subscriber: RedisSubscriber;
 
@@ -106,7 +115,7 @@ describe('a subscriber', () => {
     await client.config('RESETSTAT');
     const ears = [new Ear(), new Ear()];
     const [first] = ears.map((ear) => subscriber.subscribe(CHANNEL, ear));
-    await Promise.all(ears.map((ear) => ear.told(1)));
+    await allTold(ears);
     const late = new Ear();
     subscriber.subscribe(CHANNEL, late);
     await late.told(1);
@@ -137,7 +146,7 @@ describe('a subscriber', () => {
     const [first, second] = ears.map((ear, index) =>
       subscriber.subscribe(`${COMMON}${index}`, ear),
     );
-    await Promise.all(ears.map((ear) => ear.told(1)));
+    await allTold(ears);
 
     first?.();
     await eventually(async () => (await subscriptions(`${COMMON}0`)) === 0);
