@@ -10,6 +10,7 @@ declare module 'redlock' {
 
   export interface Lock {
     release(): Promise<unknown>;
+    extend(ttl: number): Promise<Lock>;
   }
 
   export class ExecutionError extends Error {}

@@ -88,6 +88,63 @@ describe.each(installedServers())('on %s', (command) => {
     await mutex.release();
   });
 
+  it('who names no resource runs without a lock by redlock, and is refused by us', async () => {
+    const theirs = new redlock5.default(clients);
+
+    expect(await theirs.using([], 1_000, {}, async () => 'ran')).toBe('ran');
+    await expect(redlock.using([], {}, () => 'ran')).rejects.toThrow(TypeError);
+  });
+
+  it('who extends by less than is left shortens the lock of others, and not ours', async () => {
+    const four = await new Redlock4(clients).lock('redlock 4', 10_000);
+    const five = await new redlock5.default(clients).acquire(['redlock 5'], 10_000);
+    const universals = universal.createRedlock({
+      adapters: adaptersOf(clients),
+      key: 'universal',
+      ttl: 10_000,
+    });
+    const handle = await universals.acquire();
+    await using ours = await redlock.acquire('ours', 10_000);
+
+    await Promise.all([four.extend(1_000), five.extend(1_000), ours.extend(1_000)]);
+    await universals.extend(handle, 1_000);
+
+    for (const client of clients) {
+      for (const key of ['redlock 4', 'redlock 5', 'universal']) {
+        expect(await client.pttl(key)).toBeLessThanOrEqual(1_000);
+      }
+      expect(await client.pttl('ours')).toBeGreaterThan(1_000);
+    }
+    expect(ours.remaining).toBeGreaterThan(1_000);
+  });
+
+  it('who releases what another has taken is told by redlock, and by us at an extension', async () => {
+    const settings = { retryCount: 0 };
+    const five = await new redlock5.default(clients, settings).acquire(['overwritten'], 10_000);
+    const overwrite = async (): Promise<void> => {
+      for (const client of clients) await client.set('overwritten', 'another', 'PX', 10_000);
+    };
+    const clear = (): Promise<number[]> =>
+      Promise.all(clients.map((client) => client.del('overwritten')));
+    await overwrite();
+    await expect(five.release()).rejects.toThrow(redlock5.ExecutionError);
+    await clear();
+
+    const body = redlock.using('overwritten', {}, async () => {
+      await overwrite();
+      return 'ended';
+    });
+    await expect(body).resolves.toBe('ended');
+    expect(await clients[0]?.get('overwritten')).toBe('another');
+    await clear();
+
+    await using lock = await redlock.acquire('overwritten', 10_000);
+    await overwrite();
+    await expect(lock.extend()).rejects.toMatchObject({ code: 'LOCK_LOST', reason: 'revoked' });
+    await lock.release();
+    expect(await clients[0]?.get('overwritten')).toBe('another');
+  });
+
   describe.each(rivals)('$name', (rival) => {
     it('is refused what we hold, and gets it when we have released it', async () => {
       const lock = await redlock.acquire(rival.keyOf('ours'), 10_000);

@@ -4,6 +4,7 @@ declare module 'redlock-4' {
 
   export interface Lock {
     unlock(): PromiseLike<void>;
+    extend(ttl: number): PromiseLike<Lock>;
   }
 
   export default class Redlock {

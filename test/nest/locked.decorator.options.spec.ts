@@ -95,6 +95,11 @@ describe('onTaken', () => {
       return this.throwing();
     }
 
+    @Locked('job', { wait: 0, onTaken: 'skip' })
+    async nested(): Promise<string | undefined> {
+      return this.skipping();
+    }
+
     async work(): Promise<string> {
       this.runs += 1;
       return 'done';
@@ -139,6 +144,13 @@ describe('onTaken', () => {
     expect(lock.isValid).toBe(true);
     expect(skipped).toMatchObject({ code: 'LOCK_TAKEN', resources: ['job'] });
     expect(fallen).toMatchObject({ code: 'LOCK_TAKEN', resources: ['job'] });
+  });
+
+  it('is not asked where the call itself holds the lock', async () => {
+    const jobs = (await startModule({ providers: [Jobs] }, {}, nodes)).get(Jobs);
+
+    expect(await rejection(jobs.nested())).toMatchObject({ code: 'LOCK_REENTRY' });
+    expect(jobs.runs).toBe(0);
   });
 
   it('does not pass for an answer where nobody knows who holds the lock', async () => {
