@@ -18,7 +18,7 @@ export default {
   // By default one core is left idle: on two cores that is half the speed.
   maxWorkers: 2,
   // For what hangs. On a machine ten times busier, that many times what a test takes is not enough.
-  testTimeout: 90_000,
+  testTimeout: 180_000,
   // By the environment, so that whoever runs the tests, `npm cit` too, can ask for it.
   collectCoverage: process.env.COVERAGE === 'true',
   // v8 counts no `else` that nobody wrote; babel does.

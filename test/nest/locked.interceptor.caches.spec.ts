@@ -4,22 +4,27 @@ import {
   Controller,
   Get,
   Query,
+  UseGuards,
   UseInterceptors,
   type CallHandler,
+  type CanActivate,
   type ExecutionContext,
   type NestInterceptor,
 } from '@nestjs/common';
 import { fromContext, Locked } from 'nestjs-locked';
 import { of, tap, type Observable } from 'rxjs';
 
+import { eventually } from '../support/eventually.js';
 import { startServer } from './support/applications.js';
 import { get } from './support/requests.js';
 
 const answers = new Map<string, unknown>();
+let arrived = 0;
 let runs = 0;
 
 beforeEach(() => {
   answers.clear();
+  arrived = 0;
   runs = 0;
 });
 
@@ -32,13 +37,22 @@ class Cache implements NestInterceptor {
   }
 }
 
+const counter: CanActivate = {
+  canActivate() {
+    arrived += 1;
+    return true;
+  },
+};
+
+/** Ends when all have asked. */
 async function work(report = '7'): Promise<string> {
   runs += 1;
-  await new Promise((resolve) => setTimeout(resolve, 20));
+  await eventually(() => arrived === 3);
   return `run ${runs} of ${report}`;
 }
 
 @Controller()
+@UseGuards(counter)
 @UseInterceptors(Cache)
 class Reports {
   @Get('literal')
