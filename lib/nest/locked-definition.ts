@@ -178,8 +178,9 @@ function findDefinition(method: object, type: Type): LockedDefinition | undefine
   const own: unknown = Reflect.getMetadata(definitionKey, method);
   if (own !== undefined) return own as LockedDefinition;
   const boundKey = boundKeyOf(method);
-  let owner: object | null = type.prototype as object;
-  while (owner !== null) {
+  // A proxy that wraps all that is a function has no class: its constructor has no prototype.
+  let owner = type.prototype as object | null | undefined;
+  while (owner) {
     // Own metadata only: an override does not inherit the definition of what it overrides.
     for (const [key, { value }] of Object.entries(Object.getOwnPropertyDescriptors(owner))) {
       if (value !== method && key !== boundKey) continue;

@@ -1,0 +1,85 @@
+import 'reflect-metadata';
+
+import { describe, expect, it } from '@jest/globals';
+import { Controller, Get, Injectable, Module } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { currentLock, fromContext, Locked, RedlockModule } from 'nestjs-locked';
+
+import { afterTest } from '../support/after-test.js';
+import { getJson } from './support/requests.js';
+
+@Injectable()
+class Inventory {
+  @Locked('provider')
+  async reserve(): Promise<unknown> {
+    return currentLock()?.resources;
+  }
+}
+
+@Controller()
+class Endpoints {
+  constructor(private readonly inventory: Inventory) {}
+
+  @Get('unlocked')
+  unlocked(): Promise<unknown> {
+    return this.inventory.reserve();
+  }
+
+  @Get('literal')
+  @Locked('literal')
+  async literal(): Promise<unknown> {
+    return currentLock()?.resources;
+  }
+
+  @Get('context')
+  @Locked(fromContext(() => 'context'))
+  async context(): Promise<unknown> {
+    return currentLock()?.resources;
+  }
+}
+
+@Module({
+  imports: [RedlockModule.forRoot()],
+  providers: [Inventory],
+  controllers: [Endpoints],
+})
+class Application {}
+
+describe('an instanceDecorator that wraps all that is a function, also the constructor', () => {
+  // The methods of a map, as which Nest provides its modules, need the map itself.
+  const observe = (instance: unknown): unknown =>
+    typeof instance !== 'object' || instance === null || instance instanceof Map
+      ? instance
+      : new Proxy(instance, {
+          get(target, key) {
+            const value: unknown = Reflect.get(target, key);
+            if (typeof value !== 'function') return value;
+            return (...args: unknown[]): unknown => Reflect.apply(value, target, args);
+          },
+        });
+
+  async function start(): Promise<string> {
+    const app = await NestFactory.create(Application, {
+      logger: false,
+      instrument: { instanceDecorator: observe },
+    });
+    afterTest(() => app.close());
+    await app.listen(0, '127.0.0.1');
+    return app.getUrl();
+  }
+
+  it.each([
+    ['unlocked', 'provider'],
+    ['literal', 'literal'],
+  ])('lets endpoints lock, and those that do not answer: %s', async (path, resource) => {
+    const { status, body } = await getJson(await start(), `/${path}`);
+
+    expect([status, body]).toEqual([200, [resource]]);
+  });
+
+  it('makes an endpoint fail whose resource comes from the context', async () => {
+    const { status } = await getJson(await start(), '/context');
+
+    expect(status).toBe(500);
+  });
+});
