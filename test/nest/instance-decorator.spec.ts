@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 
 import { describe, expect, it } from '@jest/globals';
-import { Controller, Get, Injectable, Module } from '@nestjs/common';
+import { Controller, Get, Injectable, Module, UseGuards, type CanActivate } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { currentLock, fromContext, Locked, RedlockModule } from 'nestjs-locked';
 
@@ -13,6 +13,13 @@ class Inventory {
   @Locked('provider')
   async reserve(): Promise<unknown> {
     return currentLock()?.resources;
+  }
+}
+
+@Injectable()
+class Closed implements CanActivate {
+  canActivate(): boolean {
+    return false;
   }
 }
 
@@ -36,6 +43,13 @@ class Endpoints {
   async context(): Promise<unknown> {
     return currentLock()?.resources;
   }
+
+  @Get('guarded')
+  @UseGuards(Closed)
+  @Locked('guarded')
+  async guarded(): Promise<unknown> {
+    return currentLock()?.resources;
+  }
 }
 
 @Module({
@@ -44,6 +58,16 @@ class Endpoints {
   controllers: [Endpoints],
 })
 class Application {}
+
+async function start(instanceDecorator: (instance: unknown) => unknown): Promise<string> {
+  const app = await NestFactory.create(Application, {
+    logger: false,
+    instrument: { instanceDecorator },
+  });
+  afterTest(() => app.close());
+  await app.listen(0, '127.0.0.1');
+  return app.getUrl();
+}
 
 describe('an instanceDecorator that wraps all that is a function, also the constructor', () => {
   // The methods of a map, as which Nest provides its modules, need the map itself.
@@ -58,28 +82,40 @@ describe('an instanceDecorator that wraps all that is a function, also the const
           },
         });
 
-  async function start(): Promise<string> {
-    const app = await NestFactory.create(Application, {
-      logger: false,
-      instrument: { instanceDecorator: observe },
-    });
-    afterTest(() => app.close());
-    await app.listen(0, '127.0.0.1');
-    return app.getUrl();
-  }
-
   it.each([
     ['unlocked', 'provider'],
     ['literal', 'literal'],
   ])('lets endpoints lock, and those that do not answer: %s', async (path, resource) => {
-    const { status, body } = await getJson(await start(), `/${path}`);
+    const { status, body } = await getJson(await start(observe), `/${path}`);
 
     expect([status, body]).toEqual([200, [resource]]);
   });
 
   it('makes an endpoint fail whose resource comes from the context', async () => {
-    const { status } = await getJson(await start(), '/context');
+    const { status } = await getJson(await start(observe), '/context');
 
     expect(status).toBe(500);
+  });
+
+  it('hides the guards of methods from Nest', async () => {
+    const { status } = await getJson(await start(observe), '/guarded');
+
+    expect(status).toBe(200);
+  });
+});
+
+describe('an instanceDecorator that wraps the application in plain proxies', () => {
+  const wrap = (instance: unknown): unknown =>
+    instance instanceof Inventory || instance instanceof Endpoints
+      ? new Proxy(instance, {})
+      : instance;
+
+  it.each([
+    ['unlocked', 200],
+    ['literal', 200],
+    ['context', 200],
+    ['guarded', 403],
+  ])('changes nothing: %s %i', async (path, status) => {
+    expect((await getJson(await start(wrap), `/${path}`)).status).toBe(status);
   });
 });
