@@ -83,11 +83,13 @@ export class Feed implements OnModuleDestroy {
   /** For one page: a snapshot first, then the changes, until the application ends. */
   stream(): Observable<MessageEvent> {
     return defer(() => {
-      const snapshot = this.#snapshot();
+      // Nobody has been told what was new, but this page hears it all below.
+      if (!this.hasListeners) this.#takeChanges();
+      const { snapshot, rest } = this.#begin();
       this.#listeners += 1;
       return concat(
         of({ type: 'snapshot', data: snapshot }),
-        this.#changes.pipe(map((data) => ({ type: 'changes', data }))),
+        concat(rest, this.#changes).pipe(map((data) => ({ type: 'changes', data }))),
       ).pipe(
         takeUntil(this.#end),
         finalize(() => (this.#listeners -= 1)),
@@ -99,11 +101,20 @@ export class Feed implements OnModuleDestroy {
     this.#end.next();
   }
 
-  #snapshot(): Snapshot {
+  // In pieces: a page on a slow line hears each of them, and does not take the server for gone.
+  #begin(): { readonly snapshot: Snapshot; readonly rest: readonly Changes[] } {
     if (this.#parts === null) throw new Error('Expected begin() to be called first');
     const { values: visits } = this.#visits;
     const { lines: log } = this.#log;
-    return { ...this.#parts, bootId: this.#bootId, now: now(), visits, log };
+    const piece = (start: number): Pick<Snapshot, 'now' | 'visits' | 'log'> => {
+      const end = start + PIECE;
+      return { now: now(), visits: visits.slice(start, end), log: log.slice(start, end) };
+    };
+    const snapshot = { ...this.#parts, bootId: this.#bootId, ...piece(0) };
+    const rest: Changes[] = [];
+    const length = Math.max(visits.length, log.length);
+    for (let start = PIECE; start < length; start += PIECE) rest.push(piece(start));
+    return { snapshot, rest };
   }
 
   /** Null when there is nothing to send; an empty change shows that the server is there. */
@@ -127,3 +138,5 @@ export class Feed implements OnModuleDestroy {
 const TELL_EVERY = 100;
 const BEAT_EVERY = 2_000;
 const OWNERS_MAX = 500;
+/** How many visits and log lines one message holds when a page connects: about 100 kB. */
+const PIECE = 100;

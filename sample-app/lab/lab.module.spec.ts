@@ -5,12 +5,13 @@ import { connect } from 'node:net';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { INestApplication } from '@nestjs/common';
 import { MemoryNode } from 'nestjs-locked';
-import { lastValueFrom } from 'rxjs';
+import { firstValueFrom, lastValueFrom, take, toArray } from 'rxjs';
 
 import { startSampleApp } from '../../test/support/sample-app.js';
 import { MemoryStore } from '../store/memory-store.js';
 import { Feed } from './feed.js';
-import type { Snapshot } from './messages.js';
+import { VISITS_KEPT } from './kept.js';
+import type { Changes, Snapshot, Visit } from './messages.js';
 
 const SALE = { stock: 1, buyers: 1, replicas: 1, section: 1, isLocked: true, isEndless: false };
 const LOCK = { ttl: 5_000, wait: 0, watchdog: false };
@@ -39,6 +40,20 @@ describe('the lab', () => {
     expect(setting).toMatchObject({ quorum: 1, ttlMax: 5_000, hasOwnNodes: false });
     expect(nodes).toMatchObject([{ status: { state: 'up' }, process: null }]);
     expect(log).toEqual([]);
+  });
+
+  it('tells what happened before in pieces: each is heard soon, also on a slow line', async () => {
+    const feed = app.get(Feed);
+    const ids = Array.from({ length: VISITS_KEPT }, (_, count) => `${count}`);
+    ids.forEach((id) => feed.visit(visit(id)));
+    const open = firstValueFrom(feed.stream().pipe(take(31), toArray()));
+    feed.visit(visit('new'));
+
+    const messages = (await open).map(({ data }) => data as Changes);
+
+    expect(Math.max(...messages.map((data) => JSON.stringify(data).length))).toBeLessThan(100_000);
+    const told = messages.flatMap(({ visits = [] }) => visits.map(({ id }) => id));
+    expect(told).toEqual([...ids, 'new']);
   });
 
   it('ends when the application does, also for a page that comes then', async () => {
@@ -145,6 +160,19 @@ describe('the lab', () => {
     expect([started.status, twice.status, stopped.status]).toEqual([200, 409, 200]);
   });
 });
+
+function visit(id: string): Visit {
+  return {
+    id,
+    replica: 1,
+    counter: 0,
+    cameAt: 123_456_789.012,
+    enteredAt: 123_456_799.123,
+    token: 1_795_839_960_086_158,
+    leftAt: 123_456_809.345,
+    outcome: 'sold',
+  };
+}
 
 /** The snapshot with which a stream of events begins. */
 async function firstMessage(url: string): Promise<Snapshot> {

@@ -6,7 +6,10 @@ import type { ProcessState } from '../infrastructure/throwaway-node.js';
 /** Ms of the machine's monotonic clock: comparable between all processes of this machine. */
 export type Instant = number;
 
-/** All that the page shows, as it is now. The first message of each connection. */
+/**
+ * All that the page shows, as it is now, but of long lists only the beginning: the rest follows as
+ * `Changes`. The first message of each connection.
+ */
 export interface Snapshot {
   /** Changes when the server restarts. */
   readonly bootId: string;
