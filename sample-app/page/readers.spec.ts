@@ -1,0 +1,48 @@
+// The page for those who read it in other ways: other colours, by keyboard, paused, in many tabs.
+import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
+
+import { Lab } from '../../test/support/lab.js';
+import { until, type LabPage } from '../../test/support/lab-page.js';
+
+jest.setTimeout(90_000);
+
+const UNLOCKED = { stock: 20, buyers: 40, replicas: 2, section: 20, isLocked: false };
+
+describe('the page of the lock lab', () => {
+  let scene: Lab;
+  let lab: LabPage;
+
+  beforeAll(async () => {
+    scene = await Lab.start();
+  });
+
+  afterAll(() => scene.stop());
+
+  afterEach(async () => {
+    await lab.close();
+    expect(lab.errors).toEqual([]);
+  });
+
+  it('keeps the colours that tell something where the reader has chosen others', async () => {
+    lab = await scene.open({ forcedColors: 'active' });
+    await lab.sell(UNLOCKED);
+    await lab.see('Oversold without a lock');
+
+    const [locked, watched] = await lab.page.evaluate<string[]>(SWITCH_COLOURS);
+    expect(locked).toBe(watched);
+    await lab.page.locator('.sale input[name=isLocked]').check();
+    const [on, off] = await lab.page.evaluate<string[]>(SWITCH_COLOURS);
+    expect(on).not.toBe(off);
+    await until(() => lab.page.evaluate<boolean>(HAS_RED_BARS));
+  });
+});
+
+const SWITCH_COLOURS = `['isLocked', 'watchdog'].map((name) =>
+  getComputedStyle(document.querySelector('input[name=' + name + ']')).backgroundColor)`;
+
+/** Whether the timeline has something in the colour of an overlap. */
+const HAS_RED_BARS = `(() => {
+  const { width, height } = document.querySelector('canvas');
+  const { data } = document.querySelector('canvas').getContext('2d').getImageData(0, 0, width, height);
+  return data.some((red, at) => at % 4 === 0 && red > 180 && data[at + 1] < 120 && data[at + 2] < 140);
+})()`;
