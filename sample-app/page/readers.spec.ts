@@ -35,6 +35,33 @@ describe('the page of the lock lab', () => {
     expect(on).not.toBe(off);
     await until(() => lab.page.evaluate<boolean>(HAS_RED_BARS));
   });
+
+  it('does not change a paused picture when another sale starts', async () => {
+    lab = await scene.open();
+    await lab.sell(UNLOCKED);
+    await lab.see('Oversold without a lock');
+    const summary = lab.page.locator('#timeline-summary');
+    const height = (): Promise<number> =>
+      lab.page.evaluate(`document.querySelector('canvas').height`);
+    const before = [await summary.textContent(), await height()];
+    await lab.click('Pause');
+
+    await lab.sell({ ...UNLOCKED, replicas: 1, isLocked: true });
+    await lab.see('Sold exactly the stock, with @Locked');
+
+    expect([await summary.textContent(), await height()]).toEqual(before);
+    await lab.click('Go on');
+    await lab.see('No overlap among the 40 turns of this sale');
+  });
+
+  it('speaks of the last turns when it no longer knows them all', async () => {
+    lab = await scene.open();
+    const many = { stock: 3_100, buyers: 3_100, replicas: 4, section: 1 };
+    await lab.sell({ ...many, isLocked: false });
+
+    await lab.see(/3100 sold without a lock/);
+    await lab.see(/of the last 3000 turns of this sale overlapped/);
+  });
 });
 
 const SWITCH_COLOURS = `['isLocked', 'watchdog'].map((name) =>

@@ -1,7 +1,8 @@
 import { signal, useSignal } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 
-import type { Instant, Visit } from '../lab/messages.js';
+import { VISITS_KEPT } from '../lab/kept.js';
+import type { Instant, SaleState, Visit } from '../lab/messages.js';
 import { sale, serverNow, visits } from './lab-state.js';
 import { insideOf, overlapsOf, sharedOf, type Span } from './overlaps.js';
 import { TimelinePlot, type Scene } from './timeline-plot.js';
@@ -9,8 +10,14 @@ import { TimelinePlot, type Scene } from './timeline-plot.js';
 const WINDOWS = [0.5, 1, 2, 5, 10, 30, 60];
 const FRAME = matchMedia('(prefers-reduced-motion: reduce)').matches ? 1_000 : 50;
 
-/** The span that is shown while the picture is paused; null while it follows the time. */
-const paused = signal<{ readonly view: Span; readonly visits: readonly Visit[] } | null>(null);
+/** What the picture is of. */
+interface Subject {
+  readonly visits: readonly Visit[];
+  readonly sale: SaleState | null;
+}
+
+/** What is shown while the picture is paused; null while it follows the time. */
+const paused = signal<(Subject & { readonly view: Span }) | null>(null);
 /** How many seconds are shown at once. */
 const seconds = signal(2);
 
@@ -99,19 +106,22 @@ function Plot() {
 
 /** The picture in words: for those who cannot see it, and for those who want numbers. */
 function Summary() {
-  const startedAt = sale.value?.startedAt ?? 0;
-  const shown = (paused.value?.visits ?? visits.value).filter(({ cameAt }) => cameAt >= startedAt);
+  const subject = subjectNow();
+  const startedAt = subject.sale?.startedAt ?? 0;
+  const shown = subject.visits.filter(({ cameAt }) => cameAt >= startedAt);
   const inside = shown.filter((visit) => insideOf(visit, 0) !== null);
   const overlapping = useMemo(() => {
     const now = serverNow();
     const overlaps = overlapsOf(shown, now);
     return shown.filter((visit) => sharedOf(visit, overlaps, now).length > 0).length;
   }, [visits.value, paused.value, startedAt]);
+  // Once that many are known, the sale's first ones may have been dropped.
+  const isWhole = shown.length < VISITS_KEPT;
   const isOpen = useSignal(false);
   return (
     <>
       <p id="timeline-summary" class={`summary ${kindOf(inside.length, overlapping)}`}>
-        {summaryOf(inside.length, overlapping)}
+        {summaryOf(inside.length, overlapping, isWhole)}
       </p>
       <details onToggle={(event) => (isOpen.value = event.currentTarget.open)}>
         <summary>The last turns as a table</summary>
@@ -126,10 +136,11 @@ function kindOf(inside: number, overlapping: number): string {
   return overlapping > 0 ? 'bad' : 'good';
 }
 
-function summaryOf(inside: number, overlapping: number): string {
+function summaryOf(inside: number, overlapping: number, isWhole: boolean): string {
   if (inside === 0) return 'Nobody has been inside yet. Start a sale.';
-  if (overlapping === 0) return `✓ No overlap among the ${inside} turns of this sale.`;
-  return `▲ ${overlapping} of the ${inside} turns of this sale overlapped with another.`;
+  const turns = `the ${isWhole ? '' : 'last '}${inside} turns of this sale`;
+  if (overlapping === 0) return `✓ No overlap among ${turns}.`;
+  return `▲ ${overlapping} of ${turns} overlapped with another.`;
 }
 
 function Turns({ inside }: { readonly inside: readonly Visit[] }) {
@@ -165,9 +176,14 @@ function Turns({ inside }: { readonly inside: readonly Visit[] }) {
   );
 }
 
+/** Another sale does not change a paused picture. */
+function subjectNow(): Subject {
+  return paused.value ?? { visits: visits.value, sale: sale.value };
+}
+
 function sceneNow(): Scene {
   const now = serverNow();
-  const all = paused.value?.visits ?? visits.value;
+  const { visits: all, sale } = subjectNow();
   const view = paused.value?.view ?? latest(all, now);
   const seen = all.filter((visit) => visit.cameAt < view.to && (visit.leftAt ?? now) > view.from);
   return {
@@ -175,7 +191,7 @@ function sceneNow(): Scene {
     now,
     visits: seen,
     overlaps: overlapsOf(seen, now),
-    lanes: sale.value?.settings.replicas ?? 3,
+    lanes: sale?.settings.replicas ?? 3,
     wallOffset: Date.now() - now,
   };
 }
@@ -195,7 +211,7 @@ function togglePause(): void {
 
 /** Pauses the picture, and shows this piece of it. */
 function look(view: Span): void {
-  paused.value = { view, visits: paused.value?.visits ?? visits.value };
+  paused.value = { ...subjectNow(), view };
   seconds.value = Number(((view.to - view.from) / 1_000).toPrecision(2));
 }
 
