@@ -70,6 +70,8 @@ export interface SaleState {
   readonly refused: number;
   /** Pieces that were sold but never existed. */
   readonly oversold: number;
+  /** Pieces that were sold but are still on sale: another buyer's sale has overwritten theirs. */
+  readonly stillOnSale: number;
   /** How many times a buyer did not get the lock and retried. */
   readonly comeAgain: number;
   /** Buyers of this round without an answer. */

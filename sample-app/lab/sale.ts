@@ -140,6 +140,11 @@ export class Sale implements OnModuleDestroy {
       if (replicas.length === 0) this.#fail('All replicas have ended');
       await Promise.all(replicas.map((replica) => this.#open(replica, round)));
     }
+    const left = (await this.store.peek(SALE)) ?? 0;
+    const { stillOnSale } = this.#state;
+    this.#become({
+      stillOnSale: stillOnSale + Math.max(0, left - Math.max(0, stock - round.sold)),
+    });
   }
 
   /** Sells at all counters of a replica until no buyer is left or the replica has ended. */
@@ -221,6 +226,7 @@ const IDLE: SaleState = {
   sold: 0,
   refused: 0,
   oversold: 0,
+  stillOnSale: 0,
   comeAgain: 0,
   waiting: 0,
   message: '',

@@ -36,6 +36,14 @@ describe('the page of the lock lab', () => {
     await until(() => lab.page.evaluate<boolean>(HAS_RED_BARS));
   });
 
+  it('tells of a sale without a lock that its pieces are still on sale', async () => {
+    lab = await scene.open();
+    await lab.sell({ ...UNLOCKED, stock: 40 });
+
+    await lab.see(/▲ 40 sold without a lock, [1-9]\d* of them still on sale/);
+    expect(await lab.figure('oversold')).toBe(0);
+  });
+
   it('does not change a paused picture when another sale starts', async () => {
     lab = await scene.open();
     await lab.sell(UNLOCKED);

@@ -131,13 +131,14 @@ function Figure({ name, value, note, kind }: FigureProps) {
 
 function Verdict({ state }: { readonly state: SaleState }) {
   return (
-    <p class={`verdict ${state.oversold > 0 ? 'bad' : ''}`} role="status">
+    <p class={`verdict ${state.oversold + state.stillOnSale > 0 ? 'bad' : ''}`} role="status">
       {verdictOf(state)}
     </p>
   );
 }
 
-function verdictOf({ phase, sold, offered, oversold, settings, message }: SaleState): string {
+function verdictOf(state: SaleState): string {
+  const { phase, sold, offered, oversold, stillOnSale, settings, message } = state;
   const how = settings.isLocked ? 'with @Locked' : 'without a lock';
   switch (phase) {
     case 'idle':
@@ -153,6 +154,7 @@ function verdictOf({ phase, sold, offered, oversold, settings, message }: SaleSt
     case 'stopped':
     case 'done':
       if (oversold > 0) return `▲ Oversold ${how}: ${oversold} too many`;
+      if (stillOnSale > 0) return `▲ ${sold} sold ${how}, ${stillOnSale} of them still on sale`;
       return sold === offered
         ? `✓ Sold exactly the stock, ${how}`
         : `✓ ${sold} sold, none too many`;
