@@ -1,16 +1,32 @@
 import type { Changes, Snapshot } from '../lab/messages.js';
 import { clock, connection, serverNow, takeChanges, takeSnapshot } from './lab-state.js';
 
-/** Listens to the server until the page closes, and reconnects when it has gone. */
+/** Listens to the server while the page can be seen, and reconnects when it has gone. */
 export function connect(): void {
+  // All tabs of a browser share six connections to a server: one that listens unseen keeps others
+  // from asking anything.
+  if (document.hidden) {
+    document.addEventListener('visibilitychange', connect, { once: true });
+    return;
+  }
   const source = new EventSource('/lab/events');
   let heardAt = performance.now();
-  const again = (): void => {
+  const end = (): void => {
+    document.removeEventListener('visibilitychange', hide);
     clearInterval(watch);
     source.close();
+  };
+  const hide = (): void => {
+    end();
+    connection.value = 'connecting';
+    connect();
+  };
+  const again = (): void => {
+    end();
     connection.value = 'lost';
     setTimeout(connect, RETRY_AFTER);
   };
+  document.addEventListener('visibilitychange', hide);
   // A connection that broke without notice shows by its silence.
   const watch = setInterval(() => {
     if (performance.now() - heardAt > SILENCE_MAX) again();

@@ -70,6 +70,20 @@ describe('the page of the lock lab', () => {
     await lab.see(/3100 sold without a lock/);
     await lab.see(/of the last 3000 turns of this sale overlapped/);
   });
+
+  it('listens only while it can be seen, so that many tabs do not block each other', async () => {
+    lab = await scene.open();
+    const hungUp = lab.page.waitForEvent('requestfailed', (request) =>
+      request.url().endsWith('/lab/events'),
+    );
+
+    await lab.page.evaluate(`${BE_SEEN}(false)`);
+
+    await hungUp;
+    await lab.see('… connecting');
+    await lab.page.evaluate(`${BE_SEEN}(true)`);
+    await lab.see('● live');
+  });
 });
 
 const SWITCH_COLOURS = `['isLocked', 'watchdog'].map((name) =>
@@ -81,3 +95,9 @@ const HAS_RED_BARS = `(() => {
   const { data } = document.querySelector('canvas').getContext('2d').getImageData(0, 0, width, height);
   return data.some((red, at) => at % 4 === 0 && red > 180 && data[at + 1] < 120 && data[at + 2] < 140);
 })()`;
+
+/** As if the tab came to the front, or another one did. */
+const BE_SEEN = `((isSeen) => {
+  Object.defineProperty(document, 'hidden', { configurable: true, value: !isSeen });
+  document.dispatchEvent(new Event('visibilitychange'));
+})`;
