@@ -84,6 +84,23 @@ describe('the page of the lock lab', () => {
     await lab.page.evaluate(`${BE_SEEN}(true)`);
     await lab.see('● live');
   });
+
+  it('covers nothing that has the focus by a notice', async () => {
+    lab = await scene.open({ viewport: { width: 375, height: 700 } });
+    await lab.click('Freeze three nodes');
+    await lab.see('No quorum');
+    await lab.page.getByText('The last turns as a table').focus();
+
+    const covered: string[] = [];
+    for (let times = 0; times < 30; times += 1) {
+      await lab.page.keyboard.press('Tab');
+      covered.push(...(await lab.page.evaluate<string[]>(COVERED)));
+    }
+
+    await lab.click('Heal all');
+    expect(covered).toEqual([]);
+    await lab.see('5 of 5 vote');
+  });
 });
 
 const SWITCH_COLOURS = `['isLocked', 'watchdog'].map((name) =>
@@ -101,3 +118,12 @@ const BE_SEEN = `((isSeen) => {
   Object.defineProperty(document, 'hidden', { configurable: true, value: !isSeen });
   document.dispatchEvent(new Event('visibilitychange'));
 })`;
+
+/** The name of what has the focus, if a notice covers all of it. */
+const COVERED = `(() => {
+  const { activeElement: element } = document;
+  const notice = document.querySelector('.notice').getBoundingClientRect();
+  const { top, bottom } = element.getBoundingClientRect();
+  if (element === document.body || element.closest('.notice') !== null) return [];
+  return top >= notice.top && bottom <= notice.bottom ? [element.ariaLabel ?? element.name] : [];
+})()`;
