@@ -101,6 +101,22 @@ describe('the page of the lock lab', () => {
     expect(covered).toEqual([]);
     await lab.see('5 of 5 vote');
   });
+
+  it('says that a click got no answer, and does not call a server gone that is back', async () => {
+    lab = await scene.open();
+    await lab.page.context().setOffline(true);
+    await lab.click('Start the job');
+    await lab.see('No answer to the last click: the server could not be reached.');
+
+    await lab.page.context().setOffline(false);
+
+    await lab.see('● live');
+    await lab.click('Start the job');
+    await lab.click('Stop the job');
+    await lab.page.locator('.notice').waitFor({ state: 'detached' });
+    // The browser has reported what it could not reach.
+    lab.errors.length = 0;
+  });
 });
 
 const SWITCH_COLOURS = `['isLocked', 'watchdog'].map((name) =>

@@ -15,7 +15,7 @@ export async function send(path: string, body: object = {}): Promise<void> {
     const response = await post(path, body);
     complaint.value = response.ok ? '' : await reasonOf(response);
   } catch {
-    complaint.value = 'The server cannot be reached.';
+    complaint.value = 'No answer to the last click: the server could not be reached.';
   }
 }
 
