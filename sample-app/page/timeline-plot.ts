@@ -195,15 +195,17 @@ export class TimelinePlot {
   #drawToken(plot: uPlot, from: Instant, width: number, token: number, row: Row): void {
     const { ctx } = plot;
     ctx.font = `${9.5 * devicePixelRatio}px ${FAMILY}`;
+    const start = plot.valToPos(from, 'x', true);
+    const left = Math.max(start, plot.bbox.left);
+    const room = start + width - left - 4 * devicePixelRatio;
     // All of it if there is room, else its end, in which tokens differ.
     const text = [`#${token}`, String(token).slice(-6)].find(
-      (text) => ctx.measureText(text).width < width - 4 * devicePixelRatio,
+      (text) => ctx.measureText(text).width < room,
     );
     if (text === undefined) return;
     ctx.fillStyle = this.#colours.onHeld;
     ctx.textAlign = 'left';
     ctx.textBaseline = 'middle';
-    const left = Math.max(plot.valToPos(from, 'x', true), plot.bbox.left);
     ctx.fillText(text, left + 3 * devicePixelRatio, row.top + row.height / 2 + 0.5);
   }
 }
