@@ -11,10 +11,14 @@ export function insideOf({ enteredAt, leftAt }: Visit, now: Instant): Span | nul
   return enteredAt === null ? null : { from: enteredAt, to: leftAt ?? Math.max(enteredAt, now) };
 }
 
-/** When two or more visitors were inside at once: what a lock is there to prevent. */
-export function overlapsOf(visits: readonly Visit[], now: Instant): Span[] {
+/**
+ * When two or more visitors were inside at once: what a lock is there to prevent. Of those who have
+ * left: who seems to be inside may have left meanwhile, as news of different processes take
+ * different times, and the next one's may come first.
+ */
+export function overlapsOf(visits: readonly Visit[]): Span[] {
   const spans = visits
-    .map((visit) => insideOf(visit, now))
+    .map(stayOf)
     .filter((span) => span !== null)
     .sort((a, b) => a.from - b.from);
   const overlaps: { from: Instant; to: Instant }[] = [];
@@ -27,12 +31,16 @@ export function overlapsOf(visits: readonly Visit[], now: Instant): Span[] {
 }
 
 /** The pieces of a visit that fall into overlaps. */
-export function sharedOf(visit: Visit, overlaps: readonly Span[], now: Instant): Span[] {
-  const inside = insideOf(visit, now);
-  if (inside === null) return [];
+export function sharedOf(visit: Visit, overlaps: readonly Span[]): Span[] {
+  const stay = stayOf(visit);
+  if (stay === null) return [];
   return overlaps
-    .map(({ from, to }) => ({ from: Math.max(from, inside.from), to: Math.min(to, inside.to) }))
+    .map(({ from, to }) => ({ from: Math.max(from, stay.from), to: Math.min(to, stay.to) }))
     .filter(({ from, to }) => from < to);
+}
+
+function stayOf({ enteredAt, leftAt }: Visit): Span | null {
+  return enteredAt === null || leftAt === null ? null : { from: enteredAt, to: leftAt };
 }
 
 function add(overlaps: { from: Instant; to: Instant }[], from: Instant, to: Instant): void {

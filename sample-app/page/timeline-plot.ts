@@ -151,7 +151,7 @@ export class TimelinePlot {
     if (inside === null) return;
     ctx.fillStyle = visit.outcome === 'sold out' ? muted : held;
     const width = fill(plot, inside, row.top, row.height);
-    for (const span of sharedOf(visit, overlaps, now)) this.#drawOverlap(plot, span, row);
+    for (const span of sharedOf(visit, overlaps)) this.#drawOverlap(plot, span, row);
     if (visit.token !== null) this.#drawToken(plot, inside.from, width, visit.token, row);
   }
 

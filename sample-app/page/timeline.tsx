@@ -111,9 +111,8 @@ function Summary() {
   const shown = subject.visits.filter(({ cameAt }) => cameAt >= startedAt);
   const inside = shown.filter((visit) => insideOf(visit, 0) !== null);
   const overlapping = useMemo(() => {
-    const now = serverNow();
-    const overlaps = overlapsOf(shown, now);
-    return shown.filter((visit) => sharedOf(visit, overlaps, now).length > 0).length;
+    const overlaps = overlapsOf(shown);
+    return shown.filter((visit) => sharedOf(visit, overlaps).length > 0).length;
   }, [visits.value, paused.value, startedAt]);
   // Once that many are known, the sale's first ones may have been dropped.
   const isWhole = shown.length < VISITS_KEPT;
@@ -190,7 +189,7 @@ function sceneNow(): Scene {
     view,
     now,
     visits: seen,
-    overlaps: overlapsOf(seen, now),
+    overlaps: overlapsOf(seen),
     lanes: sale?.settings.replicas ?? 3,
     wallOffset: Date.now() - now,
   };
