@@ -1,20 +1,8 @@
 // The page in a real browser, over five real servers and real processes.
-import {
-  afterAll,
-  afterEach,
-  beforeAll,
-  beforeEach,
-  describe,
-  expect,
-  it,
-  jest,
-} from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 
 import { Lab } from '../test/support/lab.js';
 import { until, type LabPage } from '../test/support/lab-page.js';
-
-// For a browser on a busy machine; each test waits out the nodes' quarantine.
-jest.setTimeout(90_000);
 
 const SALE = { stock: 20, buyers: 40, replicas: 3, section: 20 };
 /** Longer than a test waits. */

@@ -1,10 +1,8 @@
 // The page for those who read it in other ways: other colours, by keyboard, paused, in many tabs.
-import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 
 import { Lab } from '../../test/support/lab.js';
 import { until, type LabPage } from '../../test/support/lab-page.js';
-
-jest.setTimeout(90_000);
 
 const UNLOCKED = { stock: 20, buyers: 40, replicas: 2, section: 20, isLocked: false };
 
