@@ -117,7 +117,12 @@ export function holdWhileObserved(
       }),
     );
   });
-  return Object.assign(observable, { [dropKey]: drop });
+  return Object.assign(observable, {
+    [dropKey]: () => {
+      stop();
+      drop();
+    },
+  });
 }
 
 /**
@@ -176,7 +181,8 @@ export function holdWhileIterated(
     [Symbol.asyncIterator]: () => held,
     [Symbol.asyncDispose]: () => held.return(undefined),
     [dropKey]: () => {
-      if (!(inner ?? isOver)) abandon();
+      // As a consumer that leaves before its first step.
+      if (inner === null) held.return(undefined).catch(ignoreHere);
     },
   };
   return held as Droppable as AsyncGenerator<unknown, unknown>;

@@ -9,6 +9,7 @@ import { Locked } from 'nestjs-locked';
 import { BehaviorSubject, lastValueFrom, Observable, of } from 'rxjs';
 import type { Observable as ObservableType } from 'rxjs';
 
+import { dropUnread } from '../../lib/nest/locked-result.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
 import { startModule } from './support/applications.js';
 import { rejection, turn } from './support/events.js';
@@ -242,16 +243,19 @@ describe('a lock that is held for long', () => {
     expect(ends).toEqual(ends.map(() => expect.objectContaining({ code: 'LOCK_LOST' })));
   });
 
-  it('has one listener for all iterables and Observables that join it, read or not', async () => {
+  it('has one listener for all iterables and Observables that join it, until these are dropped', async () => {
     const { feeds, redlock } = await start({ reentrant: true });
 
     await redlock.using('feed', async ({ signal }) => {
+      const unread: unknown[] = [];
       for (let round = 0; round < 6; round += 1) {
-        await feeds.observeLater();
-        await feeds.hang();
+        unread.push(await feeds.observeLater(), await feeds.count());
       }
 
       expect(getEventListeners(signal, 'abort')).toHaveLength(1);
+      for (const result of unread) dropUnread(result);
+      await turn();
+      expect(getEventListeners(signal, 'abort')).toEqual([]);
     });
   });
 
