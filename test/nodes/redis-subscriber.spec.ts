@@ -10,16 +10,7 @@ import { untilCollected } from '../support/collect-garbage.js';
 import { eventually } from '../support/eventually.js';
 import { client, connect, server } from '../support/redis-of-spec.js';
 import { callsOn } from '../support/server-info.js';
-import {
-  allTold,
-  CHANNEL,
-  COMMON,
-  cutOff,
-  Ear,
-  ended,
-  subscriberTo,
-  watch,
-} from './subscriber-scene.js';
+import { CHANNEL, COMMON, cutOff, Ear, ended, subscriberTo, watch } from './subscriber-scene.js';
 
 let subscriber: RedisSubscriber;
 
@@ -115,7 +106,7 @@ describe('a subscriber', () => {
     await client.config('RESETSTAT');
     const ears = [new Ear(), new Ear()];
     const [first] = ears.map((ear) => subscriber.subscribe(CHANNEL, ear));
-    await allTold(ears);
+    await Promise.all(ears.map((ear) => ear.told(1)));
     const late = new Ear();
     subscriber.subscribe(CHANNEL, late);
     await late.told(1);
@@ -146,7 +137,7 @@ describe('a subscriber', () => {
     const [first, second] = ears.map((ear, index) =>
       subscriber.subscribe(`${COMMON}${index}`, ear),
     );
-    await allTold(ears);
+    await Promise.all(ears.map((ear) => ear.told(1)));
 
     first?.();
     await eventually(async () => (await subscriptions(`${COMMON}0`)) === 0);

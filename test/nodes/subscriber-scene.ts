@@ -53,12 +53,6 @@ export class Ear implements WakeListener {
   }
 }
 
-/** Resolves when each has been told whether it is live. */
-export async function allTold(ears: readonly Ear[]): Promise<void> {
-  // One poll for all: thousands, one for each, would leave a busy machine no time to hear anything.
-  await eventually(() => ears.every(({ live }) => live.length > 0));
-}
-
 /** The server ends all connections but the test's own. */
 export async function cutOff(): Promise<void> {
   await client.call('CLIENT', 'KILL', 'SKIPME', 'yes');
