@@ -1,6 +1,6 @@
 // What random plays look for, whatever their callers do: two holders, and what is left in the end.
 import type { Lock } from '../../lib/core/lock.js';
-import type { Redlock } from '../../lib/core/redlock.js';
+import type { RedlockStatus } from '../../lib/core/redlock.js';
 import type { Scene } from './scene.js';
 
 /** What so many plays find, of the seeds 1, 2, 3, … */
@@ -35,12 +35,12 @@ export function overlapsOf(locks: Iterable<Lock>): string[] {
 /** What processes and nodes still keep when everything has ended. */
 export async function remainsOf(
   { environment, nodes, owners }: Scene,
-  processes: readonly Redlock[],
+  processes: readonly { status(): RedlockStatus | Promise<RedlockStatus> }[],
   resources: readonly string[],
 ): Promise<string[]> {
   const remains: string[] = [];
   for (const redlock of processes) {
-    const { held, waiting } = redlock.status();
+    const { held, waiting } = await redlock.status();
     if (held + waiting > 0) remains.push(`${held} locks held, ${waiting} calls waiting`);
   }
   if (environment.pendingTimers > 0) remains.push(`${environment.pendingTimers} timers`);
