@@ -9,4 +9,4 @@ const PLAYS = 150;
 
 it('calls inside calls get and give what they are due, at whatever moment nodes fail', async () => {
   expect(await findingsOf(PLAYS, (seed) => new CallPlay(seed))).toEqual([]);
-}, 100_000);
+});
