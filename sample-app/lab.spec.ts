@@ -1,7 +1,7 @@
-// The page in a real browser, over five real servers and real processes.
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+// What the lab shows, in a real browser, over five real servers and real processes.
+import { beforeEach, describe, expect, it } from '@jest/globals';
 
-import { Lab } from '../test/support/lab.js';
+import { openPage } from '../test/support/lab-of-spec.js';
 import { until, type LabPage } from '../test/support/lab-page.js';
 
 const SALE = { stock: 20, buyers: 40, replicas: 3, section: 20 };
@@ -9,22 +9,10 @@ const SALE = { stock: 20, buyers: 40, replicas: 3, section: 20 };
 const ENDLESS = { stock: 10_000, buyers: 10_000, replicas: 3, section: 10 };
 
 describe('the lock lab', () => {
-  let scene: Lab;
   let lab: LabPage;
 
-  beforeAll(async () => {
-    scene = await Lab.start();
-  });
-
-  afterAll(() => scene.stop());
-
   beforeEach(async () => {
-    lab = await scene.open();
-  });
-
-  afterEach(async () => {
-    await lab.close();
-    expect(lab.errors).toEqual([]);
+    lab = await openPage();
   });
 
   it('oversells without the lock, and shows who was inside at once', async () => {
@@ -34,6 +22,21 @@ describe('the lock lab', () => {
     expect(await lab.figure('sold')).toBeGreaterThan(20);
     expect(await lab.figure('oversold')).toBe((await lab.figure('sold')) - 20);
     await lab.see(/\d+ of the \d+ turns of this sale overlapped/);
+  });
+
+  it('tells of a sale without a lock that its pieces are still on sale', async () => {
+    await lab.sell({ ...SALE, stock: 40, isLocked: false });
+
+    await lab.see(/▲ 40 sold without a lock, [1-9]\d* of them still on sale/);
+    expect(await lab.figure('oversold')).toBe(0);
+  });
+
+  it('speaks of the last turns when it no longer knows them all', async () => {
+    const many = { stock: 3_100, buyers: 3_100, replicas: 4, section: 1 };
+    await lab.sell({ ...many, isLocked: false });
+
+    await lab.see(/3100 sold without a lock/);
+    await lab.see(/of the last 3000 turns of this sale overlapped/);
   });
 
   it('sells exactly the stock with the lock, one buyer at a time', async () => {
@@ -201,87 +204,5 @@ describe('the lock lab', () => {
     await lab.click('Stop');
 
     await lab.see('Nothing sold yet');
-  });
-
-  it('filters the log by kind and by text', async () => {
-    const lines = lab.page.locator('.lines li p');
-    await lab.sell({ ...SALE, isLocked: true });
-    await lab.see('Sold exactly the stock');
-    await lab.page.getByRole('searchbox').fill('sale over');
-    await lines.filter({ hasText: 'Sale over: 20 sold' }).first().waitFor();
-    expect(await lines.filter({ hasText: 'acquired' }).count()).toBe(0);
-
-    await lab.page.getByRole('button', { name: /action/ }).click();
-
-    await lab.see('Nothing of this kind yet');
-  });
-
-  it('pauses, zooms and goes on by keyboard alone', async () => {
-    const zoom = lab.page.getByLabel('Time seen');
-    await lab.page.getByRole('button', { name: 'Sell with @Locked' }).focus();
-    await lab.page.keyboard.press('Enter');
-    await lab.see('Selling with @Locked');
-
-    await lab.page.getByRole('button', { name: 'Pause' }).focus();
-    await lab.page.keyboard.press('Space');
-    await lab.page.getByRole('button', { name: 'Zoom in' }).focus();
-    await lab.page.keyboard.press('Enter');
-    expect(await zoom.textContent()).toBe('1 s');
-    await lab.page.keyboard.press('Tab');
-    await lab.page.keyboard.press('Enter');
-    expect(await lab.page.evaluate('document.activeElement.ariaLabel')).toBe('Earlier');
-    await lab.page.getByRole('button', { name: 'Go on' }).press('Enter');
-
-    await lab.page.getByRole('button', { name: 'Pause' }).waitFor();
-    await lab.see('Sold exactly the stock');
-  });
-
-  it.each([
-    { scheme: 'light', isLocked: true, checkedAt: 1600 },
-    { scheme: 'dark', isLocked: false, checkedAt: 360 },
-  ] as const)('is accessible in $scheme', async ({ scheme, isLocked, checkedAt }) => {
-    // axe is injected into the page, which forbids foreign scripts.
-    const options = { colorScheme: scheme, reducedMotion: 'reduce', bypassCSP: true } as const;
-    const seen = await scene.open(options);
-    await seen.click('Start the job');
-    await seen.click('Acquire');
-    await seen.see('HTTP/1.1');
-    await seen.click(isLocked ? 'Sell with @Locked' : 'Sell without a lock');
-    if (isLocked) await seen.reach('sold', 25);
-    else await seen.see('Oversold without a lock');
-    await seen.click('Restart node 5');
-    await seen.nodeIs(5, 'quarantined');
-    for (const width of [1600, 360]) {
-      await seen.page.setViewportSize({ width, height: 1000 });
-      await seen.picture(`${scheme}-${width}`);
-      expect(await seen.isWiderThanScreen()).toBe(false);
-    }
-    await seen.click('Stop the job');
-    if (isLocked) await seen.see('Sold exactly the stock');
-    await seen.page.setViewportSize({ width: checkedAt, height: 1000 });
-
-    expect([await seen.violations(), await seen.hasMotion()]).toEqual([[], false]);
-
-    await seen.see('5 of 5 vote');
-    await seen.close();
-    expect(seen.errors).toEqual([]);
-  });
-
-  it('finds its server again after a restart', async () => {
-    await lab.page.locator('.try input[name=watchdog]').check();
-    await lab.click('Acquire');
-    await lab.see('you hold demo');
-    await scene.kill();
-    await lab.see('no connection, trying again');
-    await lab.see('What you see is how it was before');
-    await lab.page.setViewportSize({ width: 360, height: 640 });
-    expect(await lab.isWiderThanScreen()).toBe(false);
-
-    await scene.restart();
-
-    await lab.see('● live');
-    await lab.see('you hold nothing');
-    // The browser has reported what it could not reach.
-    lab.errors.length = 0;
   });
 });

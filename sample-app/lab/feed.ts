@@ -85,7 +85,7 @@ export class Feed implements OnModuleDestroy {
     return defer(() => {
       // Nobody has been told what was new, but this page hears it all below.
       if (!this.hasListeners) this.#takeChanges();
-      const { snapshot, rest } = this.#begin();
+      const { snapshot, rest } = this.#opening();
       this.#listeners += 1;
       return concat(
         of({ type: 'snapshot', data: snapshot }),
@@ -102,7 +102,7 @@ export class Feed implements OnModuleDestroy {
   }
 
   // In pieces: a page on a slow line hears each of them, and does not take the server for gone.
-  #begin(): { readonly snapshot: Snapshot; readonly rest: readonly Changes[] } {
+  #opening(): { readonly snapshot: Snapshot; readonly rest: readonly Changes[] } {
     if (this.#parts === null) throw new Error('Expected begin() to be called first');
     const { values: visits } = this.#visits;
     const { lines: log } = this.#log;

@@ -1,28 +1,79 @@
-// The page for those who read it in other ways: other colours, by keyboard, paused, in many tabs.
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+// How the page is read and worked: by keyboard or screen reader, in other colours and sizes, paused, in
+// many tabs, and while its server is gone.
+import { describe, expect, it } from '@jest/globals';
 
-import { Lab } from '../../test/support/lab.js';
-import { until, type LabPage } from '../../test/support/lab-page.js';
+import { openPage, scene } from '../../test/support/lab-of-spec.js';
+import { until } from '../../test/support/lab-page.js';
 
 const UNLOCKED = { stock: 20, buyers: 40, replicas: 2, section: 20, isLocked: false };
 
 describe('the page of the lock lab', () => {
-  let scene: Lab;
-  let lab: LabPage;
+  it.each([
+    { scheme: 'light', isLocked: true, checkedAt: 1600 },
+    { scheme: 'dark', isLocked: false, checkedAt: 360 },
+  ] as const)('is accessible in $scheme', async ({ scheme, isLocked, checkedAt }) => {
+    // axe is injected into the page, which forbids foreign scripts.
+    const options = { colorScheme: scheme, reducedMotion: 'reduce', bypassCSP: true } as const;
+    const lab = await openPage(options);
+    await lab.click('Start the job');
+    await lab.click('Acquire');
+    await lab.see('HTTP/1.1');
+    await lab.click(isLocked ? 'Sell with @Locked' : 'Sell without a lock');
+    if (isLocked) await lab.reach('sold', 25);
+    else await lab.see('Oversold without a lock');
+    await lab.click('Restart node 5');
+    await lab.nodeIs(5, 'quarantined');
+    for (const width of [1600, 360]) {
+      await lab.page.setViewportSize({ width, height: 1000 });
+      await lab.picture(`${scheme}-${width}`);
+      expect(await lab.isWiderThanScreen()).toBe(false);
+    }
+    await lab.click('Stop the job');
+    if (isLocked) await lab.see('Sold exactly the stock');
+    await lab.page.setViewportSize({ width: checkedAt, height: 1000 });
 
-  beforeAll(async () => {
-    scene = await Lab.start();
+    expect([await lab.violations(), await lab.hasMotion()]).toEqual([[], false]);
+
+    await lab.see('5 of 5 vote');
   });
 
-  afterAll(() => scene.stop());
+  it('pauses, zooms and goes on by keyboard alone', async () => {
+    const lab = await openPage();
+    const zoom = lab.page.getByLabel('Time seen');
+    await lab.page.getByRole('button', { name: 'Sell with @Locked' }).focus();
+    await lab.page.keyboard.press('Enter');
+    await lab.see('Selling with @Locked');
 
-  afterEach(async () => {
-    await lab.close();
-    expect(lab.errors).toEqual([]);
+    await lab.page.getByRole('button', { name: 'Pause' }).focus();
+    await lab.page.keyboard.press('Space');
+    await lab.page.getByRole('button', { name: 'Zoom in' }).focus();
+    await lab.page.keyboard.press('Enter');
+    expect(await zoom.textContent()).toBe('1 s');
+    await lab.page.keyboard.press('Tab');
+    await lab.page.keyboard.press('Enter');
+    expect(await lab.page.evaluate('document.activeElement.ariaLabel')).toBe('Earlier');
+    await lab.page.getByRole('button', { name: 'Go on' }).press('Enter');
+
+    await lab.page.getByRole('button', { name: 'Pause' }).waitFor();
+    await lab.see('Sold exactly the stock');
+  });
+
+  it('filters the log by kind and by text', async () => {
+    const lab = await openPage();
+    const lines = lab.page.locator('.lines li p');
+    await lab.sell({ ...UNLOCKED, isLocked: true });
+    await lab.see('Sold exactly the stock');
+    await lab.page.getByRole('searchbox').fill('sale over');
+    await lines.filter({ hasText: 'Sale over: 20 sold' }).first().waitFor();
+    expect(await lines.filter({ hasText: 'acquired' }).count()).toBe(0);
+
+    await lab.page.getByRole('button', { name: /action/ }).click();
+
+    await lab.see('Nothing of this kind yet');
   });
 
   it('keeps the colours that tell something where the reader has chosen others', async () => {
-    lab = await scene.open({ forcedColors: 'active' });
+    const lab = await openPage({ forcedColors: 'active' });
     await lab.sell(UNLOCKED);
     await lab.see('Oversold without a lock');
 
@@ -34,16 +85,8 @@ describe('the page of the lock lab', () => {
     await until(() => lab.page.evaluate<boolean>(HAS_RED_BARS));
   });
 
-  it('tells of a sale without a lock that its pieces are still on sale', async () => {
-    lab = await scene.open();
-    await lab.sell({ ...UNLOCKED, stock: 40 });
-
-    await lab.see(/▲ 40 sold without a lock, [1-9]\d* of them still on sale/);
-    expect(await lab.figure('oversold')).toBe(0);
-  });
-
   it('does not change a paused picture when another sale starts', async () => {
-    lab = await scene.open();
+    const lab = await openPage();
     await lab.sell(UNLOCKED);
     await lab.see('Oversold without a lock');
     const summary = lab.page.locator('#timeline-summary');
@@ -60,17 +103,8 @@ describe('the page of the lock lab', () => {
     await lab.see('No overlap among the 40 turns of this sale');
   });
 
-  it('speaks of the last turns when it no longer knows them all', async () => {
-    lab = await scene.open();
-    const many = { stock: 3_100, buyers: 3_100, replicas: 4, section: 1 };
-    await lab.sell({ ...many, isLocked: false });
-
-    await lab.see(/3100 sold without a lock/);
-    await lab.see(/of the last 3000 turns of this sale overlapped/);
-  });
-
   it('listens only while it can be seen, so that many tabs do not block each other', async () => {
-    lab = await scene.open();
+    const lab = await openPage();
     const hungUp = lab.page.waitForEvent('requestfailed', (request) =>
       request.url().endsWith('/lab/events'),
     );
@@ -84,7 +118,7 @@ describe('the page of the lock lab', () => {
   });
 
   it('covers nothing that has the focus by a notice', async () => {
-    lab = await scene.open({ viewport: { width: 375, height: 700 } });
+    const lab = await openPage({ viewport: { width: 375, height: 700 } });
     await lab.click('Freeze three nodes');
     await lab.see('No quorum');
     await lab.page.getByText('The last turns as a table').focus();
@@ -101,7 +135,7 @@ describe('the page of the lock lab', () => {
   });
 
   it('says that a click got no answer, and does not call a server gone that is back', async () => {
-    lab = await scene.open();
+    const lab = await openPage();
     await lab.page.context().setOffline(true);
     await lab.click('Start the job');
     await lab.see('No answer to the last click: the server could not be reached.');
@@ -112,6 +146,25 @@ describe('the page of the lock lab', () => {
     await lab.click('Start the job');
     await lab.click('Stop the job');
     await lab.page.locator('.notice').waitFor({ state: 'detached' });
+    // The browser has reported what it could not reach.
+    lab.errors.length = 0;
+  });
+
+  it('finds its server again after a restart', async () => {
+    const lab = await openPage();
+    await lab.page.locator('.try input[name=watchdog]').check();
+    await lab.click('Acquire');
+    await lab.see('you hold demo');
+    await scene.kill();
+    await lab.see('no connection, trying again');
+    await lab.see('What you see is how it was before');
+    await lab.page.setViewportSize({ width: 360, height: 640 });
+    expect(await lab.isWiderThanScreen()).toBe(false);
+
+    await scene.restart();
+
+    await lab.see('● live');
+    await lab.see('you hold nothing');
     // The browser has reported what it could not reach.
     lab.errors.length = 0;
   });
