@@ -5,13 +5,14 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 
 import { Injectable } from '@nestjs/common';
-import { Test, type TestingModule } from '@nestjs/testing';
-import { Locked, LockLostError, RedlockModule, RedlockService, type Lock } from 'nestjs-locked';
+import type { TestingModule } from '@nestjs/testing';
+import { Locked, LockLostError, RedlockService, type Lock } from 'nestjs-locked';
 import { defer, finalize, from, fromEvent, lastValueFrom, Observable, takeUntil, tap } from 'rxjs';
 
 import { remainsOf } from '../core/play-checks.js';
 import { setScene, type Scene } from '../core/scene.js';
 import { element, Random } from '../simulation/random.js';
+import { startModule } from './support/applications.js';
 import { CallModel, PAUSE_MAX, type Body, type Call, type Way } from './call-model.js';
 
 const RESOURCES = ['a', 'b', 'c'];
@@ -19,9 +20,8 @@ const WAYS: readonly Way[] = ['using', 'promise', 'steps', 'values'];
 const STEPS = 40;
 const CALLS_MAX = 20;
 const CONTEXTS_MAX = 10;
-const silent = { log: () => {}, warn: () => {}, error: () => {} };
 
-const settings = { quarantine: false, shutdownTimeout: 200, retryDelay: { min: 5, max: 20 } };
+const settings = { quarantine: false, shutdownTimeout: 200 };
 /** So short that locks are lost, waits are in vain, and what nobody reads on ends soon; in ms. */
 const options = { ttl: 300, wait: 150, maxHold: 2_000 };
 
@@ -51,11 +51,10 @@ export class CallPlay {
 
   async run(): Promise<void> {
     const { environment, nodes } = this.#scene;
-    const imports = [RedlockModule.forRoot(nodes, { ...settings, environment })];
-    const providers = [this.#refusing, this.#joining];
+    const metadata = { providers: [this.#refusing, this.#joining] };
     for (let count = 0; count < 2; count += 1) {
-      const application = Test.createTestingModule({ imports, providers }).setLogger(silent);
-      this.#applications.push(await (await application.compile()).init());
+      const application = await startModule(metadata, { ...settings, environment }, nodes);
+      this.#applications.push(application);
     }
     this.#contexts.push({ run: AsyncLocalStorage.snapshot(), of: null });
     for (let step = 0; step < STEPS; step += 1) {

@@ -34,7 +34,7 @@ describe('the simulated universes', () => {
 
     expect(status === 0 ? '' : output).toBe('');
     expect(output).toContain('failed seeds: 0');
-  }, 120_000);
+  });
 
   it('break none where calls wait until there is room for their first attempts', () => {
     const { status, output } = simulate('--narrow', '--seeds', '300', '--from', '20000');
