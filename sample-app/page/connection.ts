@@ -11,19 +11,18 @@ export function connect(): void {
   }
   const source = new EventSource('/lab/events');
   let heardAt = performance.now();
-  const end = (): void => {
+  const end = (state: 'connecting' | 'lost'): void => {
     document.removeEventListener('visibilitychange', hide);
     clearInterval(watch);
     source.close();
+    connection.value = state;
   };
   const hide = (): void => {
-    end();
-    connection.value = 'connecting';
+    end('connecting');
     connect();
   };
   const again = (): void => {
-    end();
-    connection.value = 'lost';
+    end('lost');
     setTimeout(connect, RETRY_AFTER);
   };
   document.addEventListener('visibilitychange', hide);
