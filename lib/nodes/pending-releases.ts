@@ -3,6 +3,8 @@ import type { Environment } from '../core/environment.js';
 import type { ReleaseAnswer, ReleaseRequest } from '../core/lock-node.js';
 import type { Milliseconds } from '../core/units.js';
 
+type OnAnswer = (answer: ReleaseAnswer) => void;
+
 /** A release that the node has not confirmed. */
 export class PendingRelease<Connection> {
   constructor(
@@ -12,7 +14,7 @@ export class PendingRelease<Connection> {
     /** The connection it was written to; null if it was not written, or was refused for a while. */
     public sentOn: Connection | null,
     /** Who waits for the answer, if anybody. */
-    public onAnswer: ((answer: ReleaseAnswer) => void) | null,
+    public onAnswer: OnAnswer | null,
   ) {}
 }
 
@@ -35,7 +37,7 @@ export class PendingReleases<Connection> {
   add(
     request: ReleaseRequest,
     sentOn: Connection | null,
-    onAnswer: PendingRelease<Connection>['onAnswer'] = null,
+    onAnswer: OnAnswer | null = null,
   ): PendingRelease<Connection> {
     const now = this.environment.now();
     this.forgetExpired(now);
@@ -55,18 +57,11 @@ export class PendingReleases<Connection> {
    * when nobody waits for one. That release comes after all that was sent for the owner before,
    * even an acquisition granted late, so a second release would find nothing.
    */
-  join(
-    ownerId: string,
-    connection: Connection,
-    onAnswer: (answer: ReleaseAnswer) => void,
-  ): boolean {
+  join(ownerId: string, connection: Connection, onAnswer: OnAnswer): boolean {
     const release = this.#byOwner.get(ownerId);
     const earlier = release?.onAnswer;
     if (release?.sentOn !== connection || earlier == null) return false;
-    release.onAnswer = (answer) => {
-      earlier(answer);
-      onAnswer(answer);
-    };
+    release.onAnswer = bothOf(earlier, onAnswer);
     return true;
   }
 
@@ -113,6 +108,14 @@ export class PendingReleases<Connection> {
       else this.#nextSweepAt = Math.min(this.#nextSweepAt, Math.max(expiresAt, now + SWEEP_MIN));
     }
   }
+}
+
+// By itself, because a function that makes a closure makes its context whenever it is called.
+function bothOf(one: OnAnswer, other: OnAnswer): OnAnswer {
+  return (answer) => {
+    one(answer);
+    other(answer);
+  };
 }
 
 /** A node's clock and ours may run apart by a tenth, far more than `driftFactor` allows. */
