@@ -9,7 +9,7 @@ import { root } from './command.mjs';
 
 /** In bytes, slightly above the present sizes, so that growth is a decision. */
 const LIMITS = {
-  "* from './index.js'": 44_450,
+  "* from './index.js'": 44_500,
   "{ Locked } from './index.js'": 7_850,
   "{ MemoryNode } from './index.js'": 1_950,
   "* from './terminus.js'": 1_600,

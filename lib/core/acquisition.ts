@@ -8,6 +8,7 @@ import { TIMER_ERROR } from './environment.js';
 import { Holding } from './holding.js';
 import { DELAY_MAX, nodeTimeoutOf } from './options.js';
 import { queuedError, refusalError } from './refusals.js';
+import { LockRequest } from './requests.js';
 import { Waiter } from './waiter.js';
 import type { AttemptResult, FailedAttempt, OnSettled } from './attempt.js';
 import type { Ensemble } from './ensemble.js';
@@ -66,8 +67,7 @@ export class Acquisition {
     this.#context = context;
     this.#options = options;
     this.#startedAt = context.environment.now();
-    this.#fullTimeout = nodeTimeoutOf(context.options, options.ttl);
-    this.#timeout = this.#fullTimeout;
+    this.#timeout = this.#fullTimeout = nodeTimeoutOf(context.options, options.ttl);
     this.waiter = new Waiter(context.environment, resources, options.ttl, hasBody);
   }
 
@@ -245,13 +245,13 @@ export class Acquisition {
   #startAttempt(low: Microseconds, onSettled: OnSettled): void {
     const { options, tokens, waitingRoom } = this.#context;
     const isFollowed = waitingRoom.noteAttempt(this.waiter);
-    const request = {
-      world: options.world,
-      resources: this.waiter.resources,
-      ownerId: this.#context.nextOwnerId(),
-      token: options.world.fencing ? tokens.propose(low, isFollowed) : 0,
-      ttl: this.#options.ttl,
-    };
+    const request = new LockRequest(
+      options.world,
+      this.waiter.resources,
+      this.#context.nextOwnerId(),
+      options.world.fencing ? tokens.propose(low, isFollowed) : 0,
+      this.#options.ttl,
+    );
     this.attempts += 1;
     const attempt = new Attempt(this.#context, tokens, request, onSettled);
     this.waiter.attempt = attempt;

@@ -4,6 +4,7 @@ import { hasSlept, RoundTerms } from './node-leases.js';
 import { isUntouched, mayHoldKeys } from './node-votes.js';
 import { judge } from './quorum.js';
 import { undoAt } from './release-round.js';
+import { LockRelease } from './requests.js';
 import type { Ensemble } from './ensemble.js';
 import type { TokenSource } from './fencing.js';
 import type { AcquireAnswer, OwnerRequest, ReleaseRequest } from './lock-node.js';
@@ -212,7 +213,7 @@ export class Attempt {
   #undoRequest(wakes: boolean): ReleaseRequest {
     let request = this.#undo;
     if (request?.wakes !== wakes) {
-      request = this.#undo = { ...this.#request, wakes };
+      request = this.#undo = new LockRelease(this.#request, this.#request.ttl, wakes);
     }
     return request;
   }

@@ -5,6 +5,7 @@ import { lowestTokenOf } from './fencing.js';
 import { hasSlept, NodeLeases } from './node-leases.js';
 import { mayHoldKeys } from './node-votes.js';
 import { askForRelease, undoAt } from './release-round.js';
+import { LockRelease } from './requests.js';
 import type { Care } from './care.js';
 import type { LossReason, NodeVote } from './errors.js';
 import type { Ensemble } from './ensemble.js';
@@ -58,11 +59,9 @@ export class Holding implements Extendable {
     this.#terms = terms;
     this.#request = request;
     this.#ttlLongest = request.ttl;
-    this.#leases = new NodeLeases(ensemble.nodes.length, ensemble.quorum);
+    const granted = answers.map((answer) => (answer?.vote === 'granted' ? terms : null));
+    this.#leases = new NodeLeases(granted, ensemble.quorum);
     this.#answers = answers;
-    for (let node = 0; node < answers.length; node += 1) {
-      if (answers[node]?.vote === 'granted') this.#leases.grant(node, terms);
-    }
   }
 
   /** The request that the lock was granted for; its `ttl` is the one in force. */
@@ -259,9 +258,7 @@ export class Holding implements Extendable {
   }
 
   #releaseRequest(wakes: boolean): ReleaseRequest {
-    // Field by field: a copy by spreading costs several times as much.
-    const { world, resources, ownerId, token } = this.#request;
-    return { world, resources, ownerId, token, ttl: this.#ttlLongest, wakes };
+    return new LockRelease(this.#request, this.#ttlLongest, wakes);
   }
 
   #watch(dueAt: Milliseconds): void {

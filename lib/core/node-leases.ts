@@ -48,17 +48,18 @@ export function hasSlept(
  */
 export class NodeLeases {
   readonly #quorum: number;
-  // For each node: what it granted last, until when, and when that was last taken back.
+  /** What each node has granted last; null where it has not, or where that was taken back. */
   readonly #terms: (RoundTerms | null)[];
-  readonly #until: Milliseconds[];
-  readonly #revokedAt: Milliseconds[] = [];
+  /** When the grant of each node was last taken back; null where none was. */
+  #revokedAt: Milliseconds[] | null = null;
   #validUntil: Milliseconds = -Infinity;
   #clockGapMax: Milliseconds = Infinity;
 
-  constructor(nodeCount: number, quorum: number) {
+  /** `granted`: what each node has granted so far, or null. */
+  constructor(granted: (RoundTerms | null)[], quorum: number) {
     this.#quorum = quorum;
-    this.#terms = new Array<null>(nodeCount).fill(null);
-    this.#until = new Array<Milliseconds>(nodeCount).fill(-Infinity);
+    this.#terms = granted;
+    this.#recompute();
   }
 
   /** Until when a quorum of nodes keeps the keys; never later than they really do. */
@@ -75,27 +76,32 @@ export class NodeLeases {
   grant(node: number, terms: RoundTerms): void {
     // A re-created key had been missing, and whoever found it missing may hold a lease on it. Only
     // a round that begins after the loss was known can count it again.
-    if (terms.startedAt <= (this.#revokedAt[node] ?? -Infinity)) return;
-    if (terms.until <= (this.#until[node] ?? Infinity)) return;
-    this.#until[node] = terms.until;
+    if (terms.startedAt <= (this.#revokedAt?.[node] ?? -Infinity)) return;
+    const earlier = this.#terms[node];
+    if (earlier === undefined || terms.until <= untilOf(earlier)) return;
     this.#terms[node] = terms;
     this.#recompute();
   }
 
   /** Takes a node's lease back: its keys were found missing, created again, or another's. */
   revoke(node: number, now: Milliseconds): void {
-    this.#until[node] = -Infinity;
+    if (node >= this.#terms.length) return;
+    this.#terms[node] = null;
+    this.#revokedAt ??= [];
     this.#revokedAt[node] = now;
     this.#recompute();
   }
 
   #recompute(): void {
-    this.#validUntil = validUntilOf(this.#until, this.#quorum);
+    this.#validUntil = validUntilOf(this.#terms.map(untilOf), this.#quorum);
     this.#clockGapMax = Infinity;
-    for (let node = 0; node < this.#until.length; node += 1) {
-      const terms = this.#terms[node];
-      if (terms == null || (this.#until[node] ?? 0) < this.#validUntil) continue;
+    for (const terms of this.#terms) {
+      if (terms === null || terms.until < this.#validUntil) continue;
       this.#clockGapMax = Math.min(this.#clockGapMax, terms.clockGapMax);
     }
   }
+}
+
+function untilOf(terms: RoundTerms | null): Milliseconds {
+  return terms?.until ?? -Infinity;
 }

@@ -32,7 +32,8 @@ const FORM = 'a non-empty string or an array of them';
  *   in such a half would be the same key.
  */
 export function normalizeResources(input: unknown, origin = 'resources'): readonly string[] {
-  if (!Array.isArray(input)) return [checkResource(input, origin, FORM)];
+  // Not a literal: ARCHITECTURE.md, "What a lock leaves behind".
+  if (!Array.isArray(input)) return Array.of(checkResource(input, origin, FORM));
   if (input.length === 0) {
     throw new TypeError(`Expected ${origin} to name at least one resource, got an empty array`);
   }

@@ -59,7 +59,8 @@ export class WaitingRoom {
     waiter.isInside = held.length > 0;
     const lines = waiter.resources.map((name) => this.#lines.get(name) ?? this.#addLine(name));
     const behind = waiter.isInside ? this.#placesBehind(held, lines) : null;
-    const places: Place[] = [];
+    // Not a literal: ARCHITECTURE.md, "What a lock leaves behind".
+    const places = Array.of<Place>();
     // One by one: where the stack is used up half way, it leaves the queues that it is in.
     waiter.places = places;
     for (const line of lines) places.push(line.add(waiter, behind?.get(line) ?? null));

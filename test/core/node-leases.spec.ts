@@ -12,7 +12,7 @@ describe('the lease of a node', () => {
   });
 
   it('only grows, in whatever order the answers arrive', () => {
-    const leases = new NodeLeases(1, 1);
+    const leases = new NodeLeases([null], 1);
 
     leases.grant(0, start(500));
     leases.grant(0, start(100));
@@ -21,7 +21,7 @@ describe('the lease of a node', () => {
   });
 
   it('that was revoked counts again only for a round begun after that was known', () => {
-    const leases = new NodeLeases(1, 1);
+    const leases = new NodeLeases([null], 1);
     leases.grant(0, start(100));
 
     leases.revoke(0, 400);
@@ -34,7 +34,7 @@ describe('the lease of a node', () => {
   });
 
   it('of a node that does not exist is ignored', () => {
-    const leases = new NodeLeases(1, 1);
+    const leases = new NodeLeases([null], 1);
 
     leases.grant(7, start(100));
     leases.revoke(7, 100);
@@ -43,7 +43,7 @@ describe('the lease of a node', () => {
   });
 
   it('outside the quorum does not decide how far the clocks had drifted apart', () => {
-    const leases = new NodeLeases(3, 2);
+    const leases = new NodeLeases([null, null, null], 2);
 
     leases.grant(0, start(100, 5));
     leases.grant(1, start(200, 50));

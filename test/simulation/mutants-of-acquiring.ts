@@ -140,8 +140,8 @@ function unknownCounts(condition: string): readonly Patch[] {
     ),
     core(
       'holding',
-      "if (answers[node]?.vote === 'granted') ",
-      `const answer = answers[node];\n      if (answer && (answer.vote === 'granted' || (${condition}))) `,
+      "answer?.vote === 'granted' ? terms",
+      `answer && (answer.vote === 'granted' || (${condition})) ? terms`,
     ),
   ];
 }
