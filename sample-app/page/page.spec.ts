@@ -92,8 +92,8 @@ describe('the page of the lock lab', () => {
     const summary = lab.page.locator('#timeline-summary');
     const height = (): Promise<number> =>
       lab.page.evaluate(`document.querySelector('canvas').height`);
-    const before = [await summary.textContent(), await height()];
     await lab.click('Pause');
+    const before = [await summary.textContent(), await height()];
 
     await lab.sell({ ...UNLOCKED, replicas: 1, isLocked: true });
     await lab.see('Sold exactly the stock, with @Locked');
