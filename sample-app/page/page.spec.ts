@@ -92,6 +92,8 @@ describe('the page of the lock lab', () => {
     const summary = lab.page.locator('#timeline-summary');
     const height = (): Promise<number> =>
       lab.page.evaluate(`document.querySelector('canvas').height`);
+    // Oversold is seen while others are still inside.
+    await lab.see('of the 40 turns of this sale overlapped');
     await lab.click('Pause');
     const before = [await summary.textContent(), await height()];
 
