@@ -55,7 +55,7 @@ export class NodeLeases {
   #validUntil: Milliseconds = -Infinity;
   #clockGapMax: Milliseconds = Infinity;
 
-  /** `granted`: what each node has granted so far, or null. From now on it belongs to the leases. */
+  /** `granted`: what each node has granted so far, or null. It is the leases' own from now on. */
   constructor(granted: (RoundTerms | null)[], quorum: number) {
     this.#quorum = quorum;
     this.#terms = granted;
