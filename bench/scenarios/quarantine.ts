@@ -15,7 +15,7 @@ export const quarantine: Scenario = {
   id: 'Q',
   title: 'With and without quarantine, N = 3',
   question: 'What does the quarantine of restarted nodes add?',
-  full: { seconds: 1, rounds: 5 },
+  full: { seconds: 0.5, rounds: 15 },
   quick: { seconds: 0.25, rounds: 1 },
   metrics: throughputMetrics,
   plotted: ['rate', 'redisCpu'],

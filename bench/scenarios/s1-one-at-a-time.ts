@@ -17,7 +17,7 @@ export const oneAtATime: Scenario = {
   id: 'S1',
   title: 'One at a time',
   question: 'How long does one lock take when nothing else is going on?',
-  full: { seconds: 0.5, rounds: 9 },
+  full: { seconds: 0.3, rounds: 15 },
   quick: { seconds: 0.25, rounds: 2 },
   metrics: [...latencyMetrics, ...wireMetrics],
   plotted: ['acquireP50', 'acquireP99'],

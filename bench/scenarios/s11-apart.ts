@@ -13,7 +13,7 @@ export const apart: Scenario = {
   id: 'S11',
   title: 'Each caller by itself, N = 3',
   question: 'What do locks cost in the middle of requests, each of which asks by itself?',
-  full: { seconds: 2, rounds: 5 },
+  full: { seconds: 0.7, rounds: 15 },
   quick: { seconds: 0.25, rounds: 1 },
   metrics: throughputMetrics,
   plotted: ['rate', 'cpu', 'redisCpu'],

@@ -28,7 +28,7 @@ export const inFlight: Scenario = {
   id: 'S2',
   title: 'Many in flight',
   question: 'How many locks can one process take and release, each caller a resource of its own?',
-  full: { seconds: 2, rounds: 5 },
+  full: { seconds: 0.7, rounds: 15 },
   quick: { seconds: 0.25, rounds: 2 },
   metrics: throughputMetrics,
   plotted: ['rate', 'cpu', 'redisCpu'],
