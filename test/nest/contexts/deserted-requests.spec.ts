@@ -19,7 +19,7 @@ import { APP_INTERCEPTOR, ExternalContextCreator } from '@nestjs/core';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { Test, type TestingModule } from '@nestjs/testing';
 import { fromContext, Locked, MemoryNode, RedlockModule, RedlockService } from 'nestjs-locked';
-import { of, type Observable } from 'rxjs';
+import { from, lastValueFrom, of, Observable } from 'rxjs';
 import { retry, tap } from 'rxjs/operators';
 
 import { afterTest } from '../../support/after-test.js';
@@ -151,6 +151,26 @@ describe.each([
       expect(log.lines.filter(([level]) => level !== 'log')).toEqual([]);
     },
   );
+});
+
+it('a request whose answer an outer interceptor awaits does not run when its client has gone', async () => {
+  // Nest 12 drops the answer of a client that has gone, but that does not reach what is awaited.
+  const awaiting: NestInterceptor = {
+    intercept: (_context, next) => from(lastValueFrom(next.handle())),
+  };
+  const outer = { provide: APP_INTERCEPTOR, useValue: awaiting };
+  const { url, redlock, isWaiting } = await start(express, undefined, [outer]);
+  const lock = await redlock.acquire('order', 30_000);
+  const client = new AbortController();
+  const answer = fetch(`${url}/observable/order`, { signal: client.signal }).catch(() => 'gone');
+  await eventually(isWaiting);
+
+  client.abort();
+
+  expect(await answer).toBe('gone');
+  await eventually(async () => !(await isWaiting()));
+  await lock.release();
+  expect(ran).toEqual([]);
 });
 
 it('a request that a middleware has answered runs when it gets its lock', async () => {
