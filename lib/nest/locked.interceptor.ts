@@ -222,8 +222,9 @@ function responder(
         if (last !== null) subscriber.next(last.value);
         subscriber.complete();
       };
-      // Busy: the response is a stream, read from now on; the teardown waits for its close.
-      if (scope.isBusy) complete();
+      // Busy: the response is a stream, read from now on, or the handler is still at work; the
+      // teardown waits for its close. Outside, as with an error.
+      if (scope.isBusy) outside(complete);
       else scope.end().then(complete, (error: unknown) => subscriber.error(error));
     },
   };

@@ -13,7 +13,7 @@ import {
   type NestInterceptor,
 } from '@nestjs/common';
 import { APP_INTERCEPTOR } from '@nestjs/core';
-import { Locked, RedlockService, type Lock } from 'nestjs-locked';
+import { currentLock, Locked, RedlockService, type Lock } from 'nestjs-locked';
 import { catchError, from, map, Observable, of, Subject, timer } from 'rxjs';
 import { mergeMap, raceWith, takeUntil } from 'rxjs/operators';
 
@@ -102,6 +102,36 @@ describe('a @Locked endpoint that an inner interceptor answers for', () => {
     await gates.left.passed;
 
     await freed();
+  });
+
+  it('is over for outer interceptors, although its handler is still at work', async () => {
+    const end = new Gate();
+    const stale: NestInterceptor = {
+      intercept: (_context, next) =>
+        next.handle().pipe(raceWith(timer(20).pipe(map(() => 'stale')))),
+    };
+    const outer: NestInterceptor = {
+      intercept: (_context, next) =>
+        next
+          .handle()
+          .pipe(map((answer: unknown) => [answer, currentLock()?.resources ?? 'unlocked'])),
+    };
+    @Controller()
+    class Slow {
+      @Get()
+      @UseInterceptors(stale)
+      @Locked('endpoint')
+      async run(): Promise<void> {
+        await end.passed;
+      }
+    }
+    const providers = [{ provide: APP_INTERCEPTOR, useValue: outer }];
+    const { url } = await startServer({ controllers: [Slow], providers });
+
+    const { body } = await get(url, '/');
+
+    expect(JSON.parse(body)).toEqual(['stale', 'unlocked']);
+    end.open();
   });
 
   it('runs nothing inside for a response that was dropped in the moment its lock came', async () => {
