@@ -149,7 +149,12 @@ export class EndpointScope {
       this.#ongoing.add(result);
       if (this.#isAbandoned) dropUnread(result);
     };
-    return holdOf(lock, run, onEnd, onOngoing);
+    const end = (result: unknown): void => {
+      onEnd(result);
+      // After the response, nobody else tells the reader that the lock was not held to the end.
+      if (this.#isOver && !lock.isValid) throw lock.lostError(result);
+    };
+    return holdOf(lock, run, end, onOngoing);
   }
 
   /** Returns how to end the use. */

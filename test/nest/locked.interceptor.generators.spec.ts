@@ -26,6 +26,7 @@ import {
   fromContext,
   Locked,
   LockedInterceptor,
+  LockLostError,
   RedlockModule,
   RedlockService,
 } from 'nestjs-locked';
@@ -34,6 +35,7 @@ import { mergeMap } from 'rxjs/operators';
 
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
+import { SimulatedEnvironment } from '../support/simulated-environment.js';
 import { Log, startServer, threeNodes } from './support/applications.js';
 import { Gate, rejection, turn } from './support/events.js';
 import { startGateways } from './support/gateway-service.js';
@@ -228,12 +230,13 @@ describe('a @Locked endpoint that is an async generator', () => {
     expect(rows).toEqual(['first', 'next', 'last']);
   });
 
+  const collect = async (next: CallHandler<AsyncIterable<string>>): Promise<string[]> => {
+    const rows: string[] = [];
+    for await (const row of await lastValueFrom(next.handle())) rows.push(row);
+    return rows;
+  };
+
   it('gives all rows to an outer interceptor that awaits the answer before it reads it', async () => {
-    const collect = async (next: CallHandler<AsyncIterable<string>>): Promise<string[]> => {
-      const rows: string[] = [];
-      for await (const row of await lastValueFrom(next.handle())) rows.push(row);
-      return rows;
-    };
     const collecting: NestInterceptor<AsyncIterable<string>, string[]> = {
       intercept: (_context, next) => from(collect(next)),
     };
@@ -250,6 +253,30 @@ describe('a @Locked endpoint that is an async generator', () => {
 
     expect(await firstValueFrom(client.send('rows', {}))).toEqual(['first', 'last']);
     await whenFree(redlock);
+  });
+
+  it('fails where its lock was lost in the last step, of which no timer has told', async () => {
+    const environment = new SimulatedEnvironment();
+    const failures: unknown[] = [];
+    const collecting: NestInterceptor<AsyncIterable<string>, unknown> = {
+      intercept: (_context, next) =>
+        from(collect(next).catch((failure: unknown) => failures.push(failure))),
+    };
+    @Controller()
+    class Feed {
+      @Get()
+      @Locked('rows')
+      async *rows(): AsyncGenerator<string> {
+        yield 'row';
+        environment.block(20_000);
+      }
+    }
+    const providers = [{ provide: APP_INTERCEPTOR, useValue: collecting }];
+    const { url } = await startServer({ controllers: [Feed], providers }, { environment });
+
+    await get(url, '/');
+
+    expect(failures).toEqual([expect.any(LockLostError)]);
   });
 
   it("gives nothing where its lock is taken and onTaken says 'skip'", async () => {
