@@ -101,7 +101,8 @@ export function holdWhileObserved(
     });
     observers += 1;
     if (hold.isOver) subscriber.error(hold.lock.lostError());
-    else subscriber.add(onLoss(hold, (reason) => subscriber.error(reason)));
+    // The signal calls back in the context that read it first, which a retry must not run in.
+    else subscriber.add(onLoss(hold, (reason) => hold.run(() => subscriber.error(reason))));
     if (subscriber.closed) return;
     // defer makes a source that throws fail; takeUntil ends one that emits everything at once.
     const held = defer(source).pipe(takeUntil(left));

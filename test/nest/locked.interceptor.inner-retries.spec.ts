@@ -13,14 +13,15 @@ import {
   type ExecutionContext,
   type NestInterceptor,
 } from '@nestjs/common';
-import { currentLock, fromContext, Locked, type Lock } from 'nestjs-locked';
-import { defer, Observable } from 'rxjs';
+import { ExternalContextCreator } from '@nestjs/core';
+import { currentLock, fromContext, Locked, RedlockService, type Lock } from 'nestjs-locked';
+import { defer, NEVER, Observable } from 'rxjs';
 import { retry } from 'rxjs/operators';
 
 import { growth, LINEAR } from '../support/growth.js';
-import { startServer } from './support/applications.js';
+import { startModule, startServer } from './support/applications.js';
 import { startEndpoints } from './support/endpoints.js';
-import { Gate } from './support/events.js';
+import { Gate, rejection } from './support/events.js';
 import { faultyNodes, loseLock } from './support/faulty-nodes.js';
 import { journal, retriesAfter, Transaction } from './support/interceptors.js';
 import { get } from './support/requests.js';
@@ -173,6 +174,30 @@ describe('a @Locked endpoint that an inner interceptor retries', () => {
 
     expect(await get(url, '/')).toMatchObject({ status: 200, body: 'order:7' });
     expect(journal.at(-1)).toBe('commit held');
+  });
+
+  it('loses with its retries a lock that its caller has, and whose signal that has read', async () => {
+    const nodes = faultyNodes();
+    @Injectable()
+    class Joining {
+      @UseInterceptors(Retrying)
+      @Locked(fromContext(() => 'order:7'), { reentrant: true })
+      run(): Observable<never> {
+        void loseLock(nodes, currentLock());
+        return NEVER;
+      }
+    }
+    const module = await startModule({ providers: [Joining] }, {}, nodes);
+    const joining = module.get(Joining);
+    const run = module.get(ExternalContextCreator).create(joining, joining.run, 'run');
+
+    const error = module.get(RedlockService).using('order:7', ({ signal }) => {
+      expect(signal.aborted).toBe(false);
+      return rejection(run());
+    });
+
+    expect(await rejection(error)).toMatchObject({ code: 'LOCK_LOST' });
+    expect(await rejection(error)).toMatchObject({ result: { cause: { code: 'LOCK_LOST' } } });
   });
 
   it('answers 500 where a retried handler loses the lock of its other arguments', async () => {
