@@ -9,8 +9,8 @@ import { root } from './command.mjs';
 
 /** In bytes, slightly above the present sizes, so that growth is a decision. */
 const LIMITS = {
-  "* from './index.js'": 44_500,
-  "{ Locked } from './index.js'": 7_850,
+  "* from './index.js'": 44_550,
+  "{ Locked } from './index.js'": 7_900,
   "{ MemoryNode } from './index.js'": 1_950,
   "* from './terminus.js'": 1_600,
   "* from './opentelemetry.js'": 4_600,
