@@ -1,20 +1,45 @@
 // The model that calls at random are measured by: which bodies are open in which context, what each
 // call therefore gets, and what has to come of it.
 import { getEventListeners } from 'node:events';
+import { Writable } from 'node:stream';
 
-import {
-  currentLock,
-  LockLostError,
-  LockReentryError,
-  RedlockError,
-  type Lock,
-} from 'nestjs-locked';
+import { currentLock, type Lock } from 'nestjs-locked';
 
 import { overlapsOf } from '../core/play-checks.js';
 import type { SimulatedEnvironment } from '../support/simulated-environment.js';
+import { faultOfEnd, faultOfStart, isStreamed } from './call-faults.js';
 
-/** How a lock is asked for: by hand, or by a method that returns a promise, and so on. */
-export type Way = 'using' | 'promise' | 'steps' | 'values';
+/** What a method returns: a promise, an async generator, or an Observable. */
+export type Kind = 'promise' | 'steps' | 'values';
+
+/** Where an endpoint's lock has its names from. */
+export type Origin = 'literal' | 'context' | 'arguments';
+
+/** How a lock is asked for: by hand, by a method of some kind, or by an endpoint. */
+export type Way = 'using' | Kind | Origin;
+
+/** Who makes a call, and may leave before it has ended. */
+export class Client {
+  readonly #abortion = new AbortController();
+  /** Where an endpoint's answer goes. */
+  readonly response = new Writable();
+  leftAt = Infinity;
+
+  /** Gives up the wait of `using`, and leaves what goes on after the call. */
+  get signal(): AbortSignal {
+    return this.#abortion.signal;
+  }
+
+  get hasLeft(): boolean {
+    return this.leftAt < Infinity;
+  }
+
+  leave(now: number): void {
+    this.leftAt = Math.min(this.leftAt, now);
+    this.#abortion.abort();
+    this.response.destroy();
+  }
+}
 
 /** What is asked for, and from where. */
 export interface Request {
@@ -25,37 +50,66 @@ export interface Request {
   readonly isReentrant: boolean;
   /** The innermost body in whose context it is made, which may be over; null outside of all. */
   readonly inside: Body | null;
-  /** Gives up the wait of `using`, and leaves what goes on after the call. */
-  readonly abortion: AbortController;
+  readonly client: Client;
 }
 
 /** What a request gets: a lock of its own, a part in the lock of an open body, or a refusal. */
-type Fate = 'own' | 'refused' | Body;
+export type Fate = 'own' | 'refused' | Body;
+
+/** What an endpoint's call, and each run of its handler, belong to. */
+export interface Endpoint {
+  /** Whether it keeps the lock for what goes on after the endpoint's call. */
+  readonly isBusy: boolean;
+  /** A run of the handler is about to begin. */
+  onRun(run: Call): void;
+}
 
 /** A call, from the moment it is made. */
 export interface Call extends Request {
-  readonly calledAt: number;
-  readonly fate: Fate;
+  /** When it last asked for a lock, and what it gets. */
+  calledAt: number;
+  fate: Fate;
+  inside: Body | null;
+  /** Null for all but endpoints. */
+  readonly endpoint: Endpoint | null;
   /** Null until it runs. */
   body: Body | null;
 }
 
 /** One run of what is locked. */
-export interface Body {
+export class Body {
   readonly call: Call;
   readonly lock: Lock;
   /** Kept, as a lock whose use is over makes another one. */
   readonly signal: AbortSignal;
   /** Whose lock this is; null where the body has its own. */
   readonly owner: Body | null;
-  isOpen: boolean;
   /** Whether the lock was valid when the body ended. */
-  wasHeld: boolean;
+  wasHeld = true;
   /** When the lock was first seen to be lost. */
-  lostAt: number;
+  lostAt = Infinity;
   /** What it has returned or thrown, if it came that far. */
   result?: string;
   error?: Error;
+  #hasEnded = false;
+
+  constructor(call: Call, lock: Lock) {
+    this.call = call;
+    this.lock = lock;
+    this.signal = lock.signal;
+    this.owner = typeof call.fate === 'string' ? null : call.fate;
+  }
+
+  /** Whether it has its lock still, but for a loss. */
+  get isOpen(): boolean {
+    const { endpoint, way } = this.call;
+    return !this.#hasEnded || (isOrigin(way) && endpoint?.isBusy === true);
+  }
+
+  end(): void {
+    this.wasHeld = this.lock.isValid;
+    this.#hasEnded = true;
+  }
 }
 
 /** Who reads a result in steps asks for the next one after this time at most; in ms. */
@@ -83,45 +137,69 @@ export class CallModel {
     return this.#calls.size;
   }
 
+  get now(): number {
+    return this.#environment.now();
+  }
+
+  /** Who waits for a lock outside of all bodies, of which one might end in the same tick. */
+  get waiting(): readonly Client[] {
+    const calls = [...this.#calls].filter(({ body, inside }) => body === null && inside === null);
+    return calls.map(({ client }) => client);
+  }
+
   /** Foretells what a request gets that is made right now. */
-  begin(request: Request): Call {
-    const calledAt = this.#environment.now();
-    const call = { ...request, calledAt, fate: fateOf(request), body: null };
+  begin(request: Request, endpoint: Endpoint | null = null, fate = fateOf(request)): Call {
+    const call = { ...request, calledAt: this.now, fate, endpoint, body: null };
     this.#calls.add(call);
     return call;
+  }
+
+  /** The call asks for its lock only now, or once more. */
+  ask(call: Call): void {
+    call.calledAt = this.now;
+    call.fate = fateOf(call);
   }
 
   /** The call runs, under this lock. */
   enter(call: Call, lock = currentLock()): Body {
     if (lock === undefined) throw new Error('A body runs without a lock');
-    const { signal } = lock;
-    const owner = typeof call.fate === 'string' ? null : call.fate;
-    const body: Body = { call, lock, signal, owner, isOpen: true, wasHeld: true, lostAt: Infinity };
-    call.body = body;
+    if (!isOrigin(call.way)) call.endpoint?.onRun(call);
+    const isUsed = call.fate === 'own' && [...this.#bodies].some((body) => body.lock === lock);
+    this.findOf(call, isUsed ? 'has the lock of another' : faultOfStart(call, lock));
+    const body = (call.body = new Body(call, lock));
     this.#bodies.add(body);
-    this.#findOf(call, faultOfStart(call, lock));
     this.checkContext(body);
     this.checkOpen();
     return body;
   }
 
-  leave(body: Body): void {
-    body.wasHeld = body.lock.isValid;
-    body.isOpen = false;
+  /** Judges what comes of a call. */
+  judge(call: Call, outcome: Promise<unknown>): Promise<void> {
+    return outcome.then(
+      (result) => this.end(call, result, undefined),
+      (error: unknown) => this.end(call, undefined, error),
+    );
   }
 
   end(call: Call, result: unknown, error: unknown): void {
+    this.findOf(call, faultOfEnd(call, result, error, this.now));
+    this.drop(call);
+  }
+
+  /** Nobody waits for it any more. */
+  drop(call: Call): void {
     this.#calls.delete(call);
-    this.#findOf(call, faultOfEnd(call, result, error, this.#environment.now()));
-    const left = getEventListeners(call.abortion.signal, 'abort').length;
-    if (left > 0) this.#findOf(call, `leaves ${left} listeners on its signal`);
+  }
+
+  isUnderWay(call: Call): boolean {
+    return this.#calls.has(call);
   }
 
   /** In the running context, that of `inside`, the lock of the innermost open body is current. */
   checkContext(inside: Body | null): void {
     const [innermost] = openFrom(inside);
     const current = currentLock();
-    if (current === innermost?.lock) return;
+    if (current === innermost?.lock || isFading(current, inside)) return;
     const tokens = `${String(current?.fencingToken)}, not ${String(innermost?.lock.fencingToken)}`;
     this.find(
       `${inside === null ? 'outside' : nameOf(inside.call)}, the current lock is ${tokens}`,
@@ -130,36 +208,56 @@ export class CallModel {
 
   /** Open bodies have their locks or learn of the loss, and no two have one resource. */
   checkOpen(): void {
-    const now = this.#environment.now();
     // A joined lock ends with the body of its owner.
     const due = [...this.#bodies].filter(({ isOpen, owner }) => isOpen && owner?.isOpen !== false);
     for (const body of due) {
       const { call, lock } = body;
-      if (lock.isLost()) body.lostAt = Math.min(body.lostAt, now);
-      else if (!lock.isValid) this.#findOf(call, 'runs on although its lock is released');
-      const isLate = now > body.lostAt + NEWS_MAX && isStreamed(call) && this.#calls.has(call);
-      if (isLate) this.#findOf(call, 'goes on although its lock is lost');
+      if (lock.isLost()) body.lostAt = Math.min(body.lostAt, this.now);
+      else if (!lock.isValid) this.findOf(call, 'runs on although its lock is released');
+      const isLate = this.now > body.lostAt + NEWS_MAX && isStreamed(call);
+      if (isLate && this.isUnderWay(call)) this.findOf(call, 'goes on although its lock is lost');
     }
     const locks = due.flatMap(({ lock, owner }) => (owner === null ? [lock] : []));
     if (!this.#mayOverlap) this.find(...overlapsOf(locks));
   }
 
-  checkAllEnded(): void {
-    for (const call of this.#calls) this.#findOf(call, 'never ends');
-    for (const { call, isOpen, signal } of this.#bodies) {
-      if (isOpen) this.#findOf(call, 'has a body that never ends');
-      const left = signal.aborted ? 0 : getEventListeners(signal, 'abort').length;
-      if (left > 0) this.#findOf(call, `leaves ${left} listeners on the signal of its lock`);
+  /** Once all that is due now is done: who has ended has no lock, and who has left waits for none. */
+  checkEnded(): void {
+    for (const { call, isOpen, lock, owner } of this.#bodies) {
+      if (!isOpen && owner === null && lock.isValid) this.findOf(call, 'has ended with its lock');
     }
+    for (const call of this.#calls) {
+      const isWaiting = call.body === null && (call.way === 'literal' || call.way === 'context');
+      if (isWaiting && call.client.hasLeft) this.findOf(call, 'waits although its client has left');
+    }
+  }
+
+  checkAllEnded(): void {
+    for (const call of this.#calls) this.findOf(call, 'never ends');
+    for (const { call, isOpen, signal } of this.#bodies) {
+      if (isOpen) this.findOf(call, 'has a body that never ends');
+      const left = signal.aborted ? 0 : getEventListeners(signal, 'abort').length;
+      if (left > 0) this.findOf(call, `leaves ${left} listeners on the signal of its lock`);
+    }
+  }
+
+  /** Once its call is over, and all that belongs to it. */
+  checkClient(request: Request): void {
+    const left = getEventListeners(request.client.signal, 'abort').length;
+    if (left > 0) this.findOf(request, `leaves ${left} listeners on its signal`);
   }
 
   find(...found: readonly string[]): void {
     this.findings.push(...found.map((what) => `seed ${this.#seed}: ${what}`));
   }
 
-  #findOf(call: Call, fault: string | null): void {
-    if (fault !== null) this.find(`${nameOf(call)} ${fault}`);
+  findOf(request: Request, fault: string | null): void {
+    if (fault !== null) this.find(`${nameOf(request)} ${fault}`);
   }
+}
+
+export function isOrigin(way: Way): way is Origin {
+  return way === 'literal' || way === 'context' || way === 'arguments';
 }
 
 /**
@@ -181,53 +279,20 @@ function fateOf({ application, resources, isReentrant, inside }: Request): Fate 
   return isReentrant && covering !== undefined ? covering : 'refused';
 }
 
-/** What is wrong with the body that a call has got; null where nothing is. */
-function faultOfStart({ fate, resources }: Call, lock: Lock): string | null {
-  if (fate === 'refused') return 'runs although the context has a lock';
-  const names = lock.resources.join();
-  if (fate === 'own') return names === resources.join() ? null : `has the lock of ${names}`;
-  const { ownerId, fencingToken } = fate.lock;
-  const isJoined = lock.ownerId === ownerId && lock.fencingToken === fencingToken;
-  return isJoined ? null : 'does not join';
-}
-
-/** What is wrong with the end of a call; null where nothing is. */
-function faultOfEnd(call: Call, result: unknown, error: unknown, now: number): string | null {
-  const { abortion, body, calledAt, fate } = call;
-  const { aborted, reason } = abortion.signal;
-  if (fate === 'refused') {
-    const isRefused = error instanceof LockReentryError && body === null && now === calledAt;
-    return isRefused ? null : `is not refused at once: ${String(error)}`;
-  }
-  // Who has left is not told of the end.
-  if (isStreamed(call) && aborted) return null;
-  if (body === null) {
-    const isFailed = error instanceof RedlockError && !(error instanceof LockReentryError);
-    const isFine = fate === 'own' && (isFailed || (aborted && error === reason));
-    return isFine ? null : `does not run: ${String(error)}`;
-  }
-  if (body.owner === null && body.lock.isValid) return 'is over and still has its lock';
-  const wasHeld = body.isOpen ? body.lock.isValid : body.wasHeld;
-  if (error instanceof LockLostError && error !== body.error) {
-    if (wasHeld) return `held its lock: ${String(error)}`;
-    // What goes on after the call may fail before its body has ended.
-    return isStreamed(call) || error.result === body.result ? null : 'loses its result';
-  }
-  if (error !== body.error) return `hides ${String(body.error)} behind ${String(error)}`;
-  if (result !== body.result) return `gives ${String(result)} for ${String(body.result)}`;
-  return error === undefined && !wasHeld ? 'hides that its lock was lost' : null;
-}
-
-/** Whether the result goes on after the call, and may be left before its end. */
-function isStreamed({ way }: Call): boolean {
-  return way === 'steps' || way === 'values';
+/** Whether this is a lost lock of a body that has just ended: it is known until that is settled. */
+function isFading(lock: Lock | undefined, inside: Body | null): boolean {
+  return lock?.isLost() === true && [...allFrom(inside)].some((body) => body.lock === lock);
 }
 
 /** The bodies that are open around this one, from the inside out. */
 function* openFrom(inside: Body | null): Generator<Body> {
-  for (let body = inside; body !== null; body = body.call.inside) if (body.isOpen) yield body;
+  for (const body of allFrom(inside)) if (body.isOpen) yield body;
 }
 
-function nameOf({ application, resources, way }: Call): string {
+function* allFrom(inside: Body | null): Generator<Body> {
+  for (let body = inside; body !== null; body = body.call.inside) yield body;
+}
+
+function nameOf({ application, resources, way }: Request): string {
   return `${way} of ${resources.join('+')} in application ${application}`;
 }

@@ -1,4 +1,5 @@
-// Locked calls get what their context and the locks of others leave them, whatever fails.
+// Locked calls, and endpoints among them, get what their context and the locks of others leave them,
+// whatever fails.
 // Rejections that nobody handles fail the test, by Jest.
 import { expect, it } from '@jest/globals';
 

@@ -1,0 +1,216 @@
+// The model of an endpoint at random: how long a response keeps its lock, and what has to come of
+// it. To the model of calls, the response is a body, and each run of the handler one that joins it.
+import { HttpException } from '@nestjs/common';
+import { currentLock, LockLostError, RedlockError } from 'nestjs-locked';
+
+import { isAsyncIterable } from '../../lib/nest/result-checks.js';
+import { faultOfFailure, statusOf } from './call-faults.js';
+import type { Body, Call, CallModel, Endpoint, Kind, Request } from './call-model.js';
+
+/** One try of an endpoint: the outer interceptors may make several, of which each locks anew. */
+export class EndpointTry implements Endpoint {
+  readonly call: Call;
+  /** What the inner interceptors have given, and what of it has come out. */
+  readonly given: unknown[] = [];
+  readonly got: unknown[] = [];
+  /** What is read after the response: a run of the handler, or of an inner interceptor's own. */
+  streamed: Call | null = null;
+  /** Whether it ended with something to be sent that keeps the lock. */
+  isSending = false;
+  readonly #model: CallModel;
+  readonly #runs: Call[] = [];
+  readonly #left = new Set<Call>();
+  /** The run of the handler that began last. */
+  #handled: Call | null = null;
+  #error: unknown;
+  #overAt = Infinity;
+  /** Whether the response had to end before what it keeps its lock for. */
+  #wasBusy = false;
+  #hasEnded = false;
+
+  constructor(model: CallModel, request: Request) {
+    this.#model = model;
+    this.call = model.begin(request, this);
+  }
+
+  /** Whether the handler runs, or a stream is to be read. */
+  get isBusy(): boolean {
+    return this.#runs.some((run) => run.body?.isOpen ?? this.#isUnread(run));
+  }
+
+  /** What the handler is called for. */
+  get current(): Call {
+    return this.#handled ?? this.call;
+  }
+
+  /** The innermost body that the inner interceptors are in. */
+  get inside(): Body | null {
+    const { body, inside, way } = this.call;
+    // Where the handler acquires, some of what comes after it knows its lock, and some does not.
+    const isKnown = way !== 'arguments' || currentLock() === body?.lock;
+    return isKnown && body !== null ? body : inside;
+  }
+
+  get #isOver(): boolean {
+    return this.#overAt < Infinity;
+  }
+
+  /** The inner interceptors begin. */
+  begin(): void {
+    if (this.#hasEnded) this.#find('begins although nobody waits for it');
+    if (this.call.way !== 'arguments') this.#enter();
+  }
+
+  /** The handler is called, once more where an inner interceptor retries. */
+  beginRun(kind: Kind): Call {
+    this.#model.checkContext(this.inside);
+    if (this.call.body === null) this.#model.ask(this.call);
+    return (this.#handled = this.#beginPart(kind));
+  }
+
+  /** An inner interceptor answers with a stream of its own. */
+  beginStream(): Call {
+    return (this.streamed = this.#beginPart('steps'));
+  }
+
+  onRun(run: Call): void {
+    const body = this.call.body ?? this.#enter();
+    const isLate = this.#overAt < this.#model.now && run !== this.streamed;
+    if (isLate) this.#find('runs although its response is over');
+    if (this.#isOver) body.end();
+    run.inside = body;
+    run.fate = body.owner ?? body;
+  }
+
+  /** The inner interceptors are done, or dropped. */
+  over(error?: unknown): void {
+    this.#overAt = this.#model.now;
+    this.#wasBusy = this.isBusy;
+    this.#error = error;
+    this.call.body?.end();
+  }
+
+  /** The response has ended, as the outer interceptors see it. */
+  end(error?: unknown): void {
+    const original = originalOf(error);
+    this.#model.findOf(this.call, faultOfTranslation(error) ?? this.#faultOf(original));
+    this.#model.checkContext(this.call.inside);
+    this.drop();
+  }
+
+  /** The response is over, and nobody waits for its end any more. */
+  drop(): void {
+    const isBegun = [...this.#left].some(({ body }) => body === null) || this.streamed !== null;
+    this.isSending = this.given.length > 0 && (isBegun || this.isBusy);
+    this.#hasEnded = true;
+    this.#model.drop(this.call);
+  }
+
+  /** Nobody waits for a run any more, which may go on. */
+  leaveRun(run: Call): void {
+    this.#left.add(run);
+    this.#model.drop(run);
+  }
+
+  /** Nobody reads on. */
+  dropRuns(): void {
+    for (const run of this.#runs) this.#model.drop(run);
+  }
+
+  #beginPart(way: Kind): Call {
+    const { body, inside } = this.call;
+    const fate = body === null ? this.call.fate : (body.owner ?? body);
+    const part = this.#model.begin({ ...this.call, way, inside: body ?? inside }, this, fate);
+    this.#runs.push(part);
+    return part;
+  }
+
+  #enter(): Body {
+    const { client, fate } = this.call;
+    // Who joins a lock does not wait.
+    const hasLeft = client.leftAt < this.#model.now;
+    if (hasLeft && fate === 'own') this.#find('runs although its client has left');
+    return this.#model.enter(this.call);
+  }
+
+  /** Whether the stream of a run waits to be read. What will not be sent is dropped. */
+  #isUnread(run: Call): boolean {
+    if (run !== this.streamed || !this.#model.isUnderWay(run)) return false;
+    const { body, client } = this.call;
+    if (body?.lock.isLost() === true) return false;
+    return !this.#hasEnded || (this.given.length > 0 && !client.response.closed);
+  }
+
+  #faultOf(error: unknown): string | null {
+    const { body } = this.call;
+    if (!this.#isOver) {
+      if (body !== null) return `ends before its response: ${String(error)}`;
+      return faultOfFailure(this.call, error, this.#model.now);
+    }
+    if (!this.#wasBusy && body?.owner === null && body.lock.isValid) {
+      return 'is over and still has its lock';
+    }
+    if (error instanceof LockLostError && error !== this.#error) return this.#faultOfLoss(error);
+    if (error !== this.#error) return this.#hidden(error);
+    // Who reads a stream is told while reading.
+    const isTold = this.#wasBusy || error !== undefined || body === null || this.streamed !== null;
+    if (!isTold && !body.wasHeld) return 'hides that its lock was lost';
+    return this.#hasGot(this.given.length) ? null : this.#difference();
+  }
+
+  #faultOfLoss(error: LockLostError): string | null {
+    const { body } = this.call;
+    if (this.#error !== undefined) return this.#hidden(error);
+    // Without a body, the lock came when the handler was not waited for any more.
+    if (body === null) return null;
+    if (this.#wasBusy || body.wasHeld) return `held its lock: ${String(error)}`;
+    const handled = this.#handled;
+    const result = handled?.way === 'promise' ? handled.body?.result : undefined;
+    if (error.result !== result) return 'loses its result';
+    // The last value must not say that all went well.
+    const isCut = this.#hasGot(this.given.length - 1) || this.#hasGot(this.given.length);
+    return isCut ? null : this.#difference();
+  }
+
+  #hasGot(count: number): boolean {
+    const isSame = (value: unknown, index: number): boolean =>
+      value === this.given[index] || isAsyncIterable(value);
+    return this.got.length === Math.max(0, count) && this.got.every(isSame);
+  }
+
+  #hidden(error: unknown): string {
+    return `hides ${String(this.#error)} behind ${String(error)}`;
+  }
+
+  #difference(): string {
+    return `gives ${this.got.join()} for ${this.given.join()}`;
+  }
+
+  #find(fault: string): void {
+    this.#model.findOf(this.call, fault);
+  }
+}
+
+/** What a lock error was before it was translated. */
+function originalOf(error: unknown): unknown {
+  return error instanceof HttpException && error.cause instanceof RedlockError
+    ? error.cause
+    : error;
+}
+
+const statuses = {
+  LOCK_TAKEN: 423,
+  NO_QUORUM: 503,
+  LOCK_EXPIRED: 503,
+  REDLOCK_CLOSED: 503,
+  LOCK_LOST: 500,
+  // A mistake in the program, which has no translation.
+  LOCK_REENTRY: null,
+};
+
+function faultOfTranslation(error: unknown): string | null {
+  const original = originalOf(error);
+  if (!(original instanceof RedlockError)) return null;
+  const status = statusOf(error);
+  return status === statuses[original.code] ? null : `answers ${String(original)} by ${status}`;
+}

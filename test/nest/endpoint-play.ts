@@ -1,0 +1,279 @@
+// The endpoints of calls at random: Nest calls them, interceptors outside and inside of their locks
+// try again, time out, answer by themselves and call more, and their clients leave.
+import {
+  UseInterceptors,
+  type ExecutionContext,
+  type NestInterceptor,
+  type Provider,
+} from '@nestjs/common';
+import { APP_INTERCEPTOR, ExternalContextCreator } from '@nestjs/core';
+import type { TestingModule } from '@nestjs/testing';
+import { fromContext, type LockedResource } from 'nestjs-locked';
+import {
+  catchError,
+  concatMap,
+  defaultIfEmpty,
+  defer,
+  fromEvent,
+  map,
+  of,
+  race,
+  retry,
+  takeUntil,
+  tap,
+  type Observable,
+  type RetryConfig,
+} from 'rxjs';
+
+import { isAsyncIterable } from '../../lib/nest/result-checks.js';
+import { element, type Random } from '../simulation/random.js';
+import type { Body, Call, CallModel, Client, Kind, Origin, Request } from './call-model.js';
+import { EndpointTry } from './endpoint-model.js';
+import { servicesOf, type Bodies, type Services, type Visit } from './locked-methods.js';
+
+const KINDS: readonly Kind[] = ['promise', 'steps', 'values'];
+/** What endpoints lock whose resource is a literal. */
+export const LITERAL = ['a', 'b'];
+
+/** The play that the endpoints are part of. */
+export interface Stage extends Bodies {
+  readonly dice: Random;
+  readonly model: CallModel;
+  /** Does something in the running context, which is that of `inside`. */
+  actIn(inside: Body | null): Promise<void>;
+  readSteps(steps: AsyncIterable<unknown, unknown>, reader: Reader): Promise<unknown>;
+  sleep(duration: number): Promise<void>;
+  upTo(limit: number): number;
+}
+
+/** Who reads a result in steps. */
+export interface Reader {
+  readonly inside: Body | null;
+  readonly client: Client;
+  /** Whether it may leave without a word. */
+  readonly isRude: boolean;
+}
+
+/** Asks endpoints of the play's applications. */
+export class EndpointPlay {
+  readonly providers: readonly Provider[];
+  readonly #stage: Stage;
+  readonly #services: Readonly<Record<Origin, Services>>;
+
+  constructor(stage: Stage) {
+    this.#stage = stage;
+    this.#services = {
+      literal: this.#servicesOf(LITERAL),
+      context: this.#servicesOf(fromContext((context) => exchangeOf(context).request.resources)),
+      arguments: this.#servicesOf(({ call }: Visit) => call.resources),
+    };
+    const outer = { intercept: this.#aroundTries };
+    this.providers = [
+      { provide: APP_INTERCEPTOR, useValue: outer },
+      ...Object.values(this.#services).flatMap(({ joining, refusing }) => [joining, refusing]),
+    ];
+  }
+
+  /** Makes a request, as Nest does, and reads what it is answered. */
+  async ask(request: Request, origin: Origin, application: TestingModule): Promise<void> {
+    const { dice, model } = this.#stage;
+    const { client, inside, isReentrant } = request;
+    const { joining, refusing } = this.#services[origin];
+    const handlers: Handlers = application.get(isReentrant ? joining : refusing);
+    const exchange = new Exchange(request, dice.pick(KINDS));
+    const { kind } = exchange;
+    const handle = application.get(ExternalContextCreator).create(handlers, handlers[kind], kind);
+    try {
+      const answer: unknown = await handle(exchange, client.response);
+      model.checkContext(inside);
+      await this.#read(exchange, answer);
+    } catch (error) {
+      if (error !== exchange.error) model.findOf(request, `fails by ${String(error)}`);
+      model.checkContext(inside);
+    }
+    for (const each of exchange.tries) each.dropRuns();
+    const sending = exchange.tries.filter(({ isSending }) => isSending).length;
+    const listening = client.response.listenerCount('close');
+    if (listening > sending) model.findOf(request, `has ${listening} listeners on its response`);
+    if (!client.hasLeft) client.response.end();
+  }
+
+  async #read({ latest, request }: Exchange, answer: unknown): Promise<void> {
+    const { dice, model } = this.#stage;
+    const { streamed } = latest;
+    if (!isAsyncIterable(answer) || streamed === null || dice.chance(0.1)) return;
+    const reader = { ...request, isRude: latest.call.fate === 'own' };
+    await model.judge(streamed, this.#stage.readSteps(answer, reader));
+    model.checkContext(request.inside);
+  }
+
+  #servicesOf(resource: LockedResource): Services {
+    const intercepted = UseInterceptors(
+      { intercept: this.#aroundResponse },
+      { intercept: this.#aroundRuns },
+    );
+    const services = servicesOf(this.#stage, resource);
+    for (const service of [services.joining, services.refusing]) intercepted(service);
+    return services;
+  }
+
+  /** Outside of the lock, which each try acquires anew. */
+  readonly #aroundTries: NestInterceptor['intercept'] = (context, next) => {
+    const { dice, model } = this.#stage;
+    const exchange = exchangeOf(context);
+    const { client, inside } = exchange.request;
+    const tries = defer(() => {
+      model.checkContext(inside);
+      const latest = exchange.tryAgain(model);
+      return next.handle().pipe(
+        tap({
+          next: (value) => latest.got.push(value),
+          error: (error) => latest.end((exchange.error = error)),
+          complete: () => latest.end(),
+          unsubscribe: () => latest.drop(),
+        }),
+      );
+    }).pipe(retry(this.#atMostTwice()));
+    const isLeft = fromEvent(client.signal, 'abort');
+    // As Nest does where the client of server-sent events leaves.
+    return dice.chance(0.3) ? tries.pipe(takeUntil(isLeft), defaultIfEmpty('left')) : tries;
+  };
+
+  /** Inside of the lock, as a transaction. */
+  readonly #aroundResponse: NestInterceptor['intercept'] = (context, next) => {
+    const { dice } = this.#stage;
+    const { kind, latest } = exchangeOf(context);
+    latest.begin();
+    const answered = (): Observable<unknown> =>
+      dice.chance(0.1) ? of('of an interceptor') : next.handle();
+    const response = defer(() => this.#act(latest)).pipe(
+      concatMap(answered),
+      concatMap((answer: unknown) => this.#handOn(latest, answer)),
+      // Of values that come one by one, none is a stream.
+      map((answer) => (kind === 'promise' ? this.#inStead(latest, answer) : answer)),
+    );
+    return (dice.chance(0.3) ? this.#timed(latest, response) : response).pipe(
+      tap({
+        next: (value) => latest.given.push(value),
+        error: (error) => latest.over(error),
+        complete: () => latest.over(),
+        unsubscribe: () => latest.over(),
+      }),
+    );
+  };
+
+  /** Does not wait for the handler too long. */
+  #timed(latest: EndpointTry, response: Observable<unknown>): Observable<unknown> {
+    const { dice } = this.#stage;
+    const failure = new Error('of a timeout');
+    const timeout = defer(() => this.#pause(100)).pipe(
+      map(() => {
+        throw failure;
+      }),
+    );
+    const fallBack = async (): Promise<string> => {
+      await this.#act(latest);
+      return 'in time';
+    };
+    const timed = race(response, timeout);
+    return dice.chance(0.5) ? timed : timed.pipe(catchError(fallBack));
+  }
+
+  async #act({ inside }: EndpointTry): Promise<void> {
+    const { dice, model } = this.#stage;
+    model.checkContext(inside);
+    if (dice.chance(0.3)) await this.#stage.actIn(inside);
+  }
+
+  async #handOn(latest: EndpointTry, answer: unknown): Promise<unknown> {
+    const { dice } = this.#stage;
+    await this.#act(latest);
+    if (dice.chance(0.1)) throw new Error('of an interceptor');
+    if (isAsyncIterable(answer) && dice.chance(0.3)) return passOn(answer);
+    return dice.chance(0.8) ? answer : 'of an interceptor';
+  }
+
+  /** The answer, or a stream that the lock is kept for. */
+  #inStead(latest: EndpointTry, answer: unknown): unknown {
+    const { dice } = this.#stage;
+    const isLocked = latest.call.body !== null;
+    return isLocked && dice.chance(0.2) ? this.#stage.runInSteps(latest.beginStream()) : answer;
+  }
+
+  /** Around the handler alone, which it may run again under the same lock. */
+  readonly #aroundRuns: NestInterceptor['intercept'] = (context, next) => {
+    const { model } = this.#stage;
+    const { latest, kind } = exchangeOf(context);
+    const runs = defer(() => {
+      const run = latest.beginRun(kind);
+      let result: unknown;
+      return next.handle().pipe(
+        tap({
+          next: (value) => {
+            result = value;
+            if (isAsyncIterable(value)) latest.streamed = run;
+          },
+          error: (error) => model.end(run, undefined, error),
+          complete: () => {
+            if (latest.streamed !== run) model.end(run, result, undefined);
+          },
+          unsubscribe: () => latest.leaveRun(run),
+        }),
+      );
+    });
+    return runs.pipe(retry(this.#atMostTwice()));
+  };
+
+  #atMostTwice(): RetryConfig {
+    return { count: this.#stage.dice.integer(0, 2), delay: () => this.#pause(40) };
+  }
+
+  /** What is begun after it does not end together with what is over by now. */
+  #pause(limit: number): Promise<void> {
+    return this.#stage.sleep(1 + this.#stage.upTo(limit));
+  }
+}
+
+/** One request, and its answer. */
+class Exchange implements Visit {
+  readonly request: Request;
+  readonly kind: Kind;
+  readonly tries: EndpointTry[] = [];
+  /** What the last try has failed by. */
+  error: unknown;
+
+  constructor(request: Request, kind: Kind) {
+    this.request = request;
+    this.kind = kind;
+  }
+
+  get latest(): EndpointTry {
+    return element(this.tries, this.tries.length - 1);
+  }
+
+  /** What the handler is called for. */
+  get call(): Call {
+    return this.latest.current;
+  }
+
+  tryAgain(model: CallModel): EndpointTry {
+    const latest = new EndpointTry(model, this.request);
+    this.tries.push(latest);
+    return latest;
+  }
+}
+
+/** The methods, as Nest calls them. */
+interface Handlers {
+  promise(...given: unknown[]): unknown;
+  steps(...given: unknown[]): unknown;
+  values(...given: unknown[]): unknown;
+}
+
+function exchangeOf(context: ExecutionContext): Exchange {
+  return context.getArgByIndex<Exchange>(0);
+}
+
+async function* passOn(steps: AsyncIterable<unknown, unknown>): AsyncGenerator<unknown, unknown> {
+  return yield* steps;
+}
