@@ -52,3 +52,11 @@ export function ignoreAbort(signal: AbortSignal, target: Interruptible): void {
   // Not by what `addAbortListener` returns: tests may run where Symbol.dispose is missing.
   signal.removeEventListener('abort', listener.onAbort);
 }
+
+/** Calls `interrupt` when `signal` aborts, at once if it has already. Returns how to stop that. */
+export function whenAborted(signal: AbortSignal, interrupt: (reason: unknown) => void): () => void {
+  const target = { interrupt };
+  if (signal.aborted) interrupt(signal.reason);
+  else interruptOnAbort(signal, target);
+  return () => ignoreAbort(signal, target);
+}

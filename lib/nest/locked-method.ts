@@ -1,7 +1,7 @@
 // The function that stands in for a `@Locked` method: acquires, runs, and holds until it is done.
 import { from, mergeMap, Observable } from 'rxjs';
 
-import { ignoreAbort, interruptOnAbort } from '../core/abort-listener.js';
+import { whenAborted } from '../core/abort-listener.js';
 import { LockTakenError } from '../core/errors.js';
 import { findScope, type EndpointScope } from './endpoint-scope.js';
 import { createHold, openHold, runLocked, type Hold } from './lock-hold.js';
@@ -222,8 +222,7 @@ function enterOnSubscribe(call: LockedCall): Observable<Hold | null> {
     const cancel = new AbortController();
     // An endpoint's client may leave without anybody unsubscribing.
     const response = findScope(call.definition)?.signal;
-    const wait = { interrupt: (reason: unknown) => cancel.abort(reason) };
-    if (response !== undefined) interruptOnAbort(response, wait);
+    const stop = response && whenAborted(response, (reason) => cancel.abort(reason));
     call.enter(cancel.signal).then(
       (hold) => {
         // Nobody waits any more: the lock was acquired before the cancellation took effect.
@@ -234,7 +233,7 @@ function enterOnSubscribe(call: LockedCall): Observable<Hold | null> {
       (error: unknown) => subscriber.error(error),
     );
     return () => {
-      if (response !== undefined) ignoreAbort(response, wait);
+      stop?.();
       cancel.abort();
     };
   });

@@ -5,7 +5,7 @@ import { ReadableStream } from 'node:stream/web';
 
 import { defer, Observable, Subject, takeUntil } from 'rxjs';
 
-import { ignoreAbort, interruptOnAbort } from '../core/abort-listener.js';
+import { whenAborted } from '../core/abort-listener.js';
 import { afterMicrotasks } from '../core/environment.js';
 import { hasStreamingBody, isObservable, streamOf } from './result-checks.js';
 import type { Hold } from './lock-hold.js';
@@ -237,11 +237,8 @@ function holdUntilClosed(stream: ClosableStream, hold: Hold, isFile: boolean): v
 }
 
 /** Calls back when the lock is lost, at once if it already is. Returns how to stop that. */
-function onLoss({ lock: { signal } }: Hold, interrupt: (reason: unknown) => void): () => void {
-  const target = { interrupt };
-  if (signal.aborted) interrupt(signal.reason);
-  else interruptOnAbort(signal, target);
-  return () => ignoreAbort(signal, target);
+function onLoss({ lock }: Hold, interrupt: (reason: unknown) => void): () => void {
+  return whenAborted(lock.signal, interrupt);
 }
 
 function ignoreHere(): void {

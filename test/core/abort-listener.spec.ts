@@ -2,7 +2,7 @@ import { getEventListeners } from 'node:events';
 
 import { expect, it, jest } from '@jest/globals';
 
-import { ignoreAbort, interruptOnAbort } from '../../lib/core/abort-listener.js';
+import { ignoreAbort, interruptOnAbort, whenAborted } from '../../lib/core/abort-listener.js';
 
 function listenTo({ signal }: AbortController): () => () => void {
   const add = jest.spyOn(signal, 'addEventListener');
@@ -48,6 +48,18 @@ it('tells nobody who has left', () => {
 
   expect(staying.interrupt.mock.calls).toEqual([['enough']]);
   expect(leaving.interrupt).not.toHaveBeenCalled();
+});
+
+it('tells at once of a signal that has aborted, whoever asks and whoever asked before', () => {
+  const controller = new AbortController();
+  const told = [jest.fn(), jest.fn(), jest.fn()];
+  const [before, ...after] = told;
+  if (before !== undefined) whenAborted(controller.signal, before);
+  controller.abort('enough');
+
+  for (const interrupt of after) whenAborted(controller.signal, interrupt);
+
+  expect(told.map(({ mock }) => mock.calls)).toEqual([[['enough']], [['enough']], [['enough']]]);
 });
 
 it('leaves the signal also where Symbol.dispose is missing, as on Node 20 under jest 29', () => {
