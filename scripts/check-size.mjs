@@ -9,7 +9,7 @@ import { root } from './command.mjs';
 
 /** In bytes, slightly above the present sizes, so that growth is a decision. */
 const LIMITS = {
-  "* from './index.js'": 44_550,
+  "* from './index.js'": 44_600,
   "{ Locked } from './index.js'": 7_900,
   "{ MemoryNode } from './index.js'": 1_950,
   "* from './terminus.js'": 1_600,

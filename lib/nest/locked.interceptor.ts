@@ -130,7 +130,7 @@ export class LockedInterceptor implements NestInterceptor {
               // Not in the responder, where an answer that throws when looked at would end the
               // process.
               .pipe(map((answer) => scope.answerWith(answer)))
-              .subscribe(responder(scope, subscriber, outside)),
+              .subscribe(responder(scope, runIn(outside, subscriber))),
           );
         },
         (error: unknown) => subscriber.error(error),
@@ -190,16 +190,12 @@ interface Info {
  * wait. A last value is sent with the end: gateways and message handlers answer with the first
  * value, and that answer must not say "done" when the lock was lost.
  */
-function responder(
-  scope: EndpointScope,
-  subscriber: Subscriber<unknown>,
-  outside: ContextRunner,
-): Observer<unknown> {
+function responder(scope: EndpointScope, outer: Observer<unknown>): Observer<unknown> {
   let latest: { readonly value: unknown } | null = null;
   const passOn = (): void => {
     const kept = latest;
     latest = null;
-    if (kept !== null) subscriber.next(kept.value);
+    if (kept !== null) outer.next(kept.value);
   };
   return {
     next: (value) => {
@@ -211,22 +207,33 @@ function responder(
     error: (error) => {
       passOn();
       // Busy: an inner timeout while the handler is still at work, for which the teardown waits.
-      // Outside, as a retry by an outer interceptor does not hold the lock that the handler has.
-      if (scope.isBusy) outside(() => subscriber.error(error));
-      else void scope.close().then(() => subscriber.error(error));
+      if (scope.isBusy) outer.error(error);
+      else void scope.close().then(() => outer.error(error));
     },
     complete: () => {
       const last = latest;
       latest = null;
       const complete = (): void => {
-        if (last !== null) subscriber.next(last.value);
-        subscriber.complete();
+        if (last !== null) outer.next(last.value);
+        outer.complete();
       };
       // Busy: the response is a stream, read from now on, or the handler is still at work; the
-      // teardown waits for its close. Outside, as with an error.
-      if (scope.isBusy) outside(complete);
-      else scope.end().then(complete, (error: unknown) => subscriber.error(error));
+      // teardown waits for its close.
+      if (scope.isBusy) complete();
+      else scope.end().then(complete, (error: unknown) => outer.error(error));
     },
+  };
+}
+
+/**
+ * Outer interceptors do not hold the lock, not even while the handler does: what they call, as in
+ * a retry, acquires anew.
+ */
+function runIn(outside: ContextRunner, subscriber: Subscriber<unknown>): Observer<unknown> {
+  return {
+    next: (value) => outside(() => subscriber.next(value)),
+    error: (error) => outside(() => subscriber.error(error)),
+    complete: () => outside(() => subscriber.complete()),
   };
 }
 

@@ -29,7 +29,7 @@ import { isAsyncIterable } from '../../lib/nest/result-checks.js';
 import { element, type Random } from '../simulation/random.js';
 import type { Body, Call, CallModel, Client, Kind, Origin, Request } from './call-model.js';
 import { EndpointTry } from './endpoint-model.js';
-import { servicesOf, type Bodies, type Services, type Visit } from './locked-methods.js';
+import { servicesOf, type Bodies, type Services, type Visit } from './call-methods.js';
 
 const KINDS: readonly Kind[] = ['promise', 'steps', 'values'];
 /** What endpoints lock whose resource is a literal. */
@@ -127,7 +127,10 @@ export class EndpointPlay {
       const latest = exchange.tryAgain(model);
       return next.handle().pipe(
         tap({
-          next: (value) => latest.got.push(value),
+          next: (value) => {
+            model.checkContext(inside);
+            latest.got.push(value);
+          },
           error: (error) => latest.end((exchange.error = error)),
           complete: () => latest.end(),
           unsubscribe: () => latest.drop(),

@@ -15,9 +15,10 @@ import {
   type ExecutionContext,
   type NestInterceptor,
 } from '@nestjs/common';
+import { APP_INTERCEPTOR } from '@nestjs/core';
 import { currentLock, fromContext, Locked, RedlockModule, RedlockService } from 'nestjs-locked';
-import { from, map, Observable, of } from 'rxjs';
-import { mergeMap } from 'rxjs/operators';
+import { from, map, Observable, of, timer } from 'rxjs';
+import { mergeMap, take, tap } from 'rxjs/operators';
 
 import { startServer } from './support/applications.js';
 import { queryOf, rejection } from './support/events.js';
@@ -219,6 +220,27 @@ describe('an application with several lock domains', () => {
       expect(await get(url, '/')).toMatchObject({ status: 200, body: '["bill"]' });
     });
   });
+});
+
+it('an outer interceptor gets each value of a @Locked endpoint outside of its lock', async () => {
+  const seen: unknown[] = [];
+  const outer: NestInterceptor = {
+    intercept: (_context, next) => next.handle().pipe(tap(() => seen.push(currentLock()))),
+  };
+  @Controller()
+  class Feed {
+    @Get()
+    @Locked('feed')
+    values(): Observable<number> {
+      return timer(0, 5).pipe(take(2));
+    }
+  }
+  const providers = [{ provide: APP_INTERCEPTOR, useValue: outer }];
+  const { url } = await startServer({ controllers: [Feed], providers });
+
+  await get(url, '/');
+
+  expect(seen).toEqual([undefined, undefined]);
 });
 
 describe('a @Locked endpoint that returns a query', () => {
