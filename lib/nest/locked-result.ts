@@ -101,8 +101,7 @@ export function holdWhileObserved(
     });
     observers += 1;
     if (hold.isOver) subscriber.error(hold.lock.lostError());
-    // The signal calls back in the context that read it first, which a retry must not run in.
-    else subscriber.add(onLoss(hold, (reason) => hold.run(() => subscriber.error(reason))));
+    else subscriber.add(onLoss(hold, (reason) => subscriber.error(reason)));
     if (subscriber.closed) return;
     // defer makes a source that throws fail; takeUntil ends one that emits everything at once.
     const held = defer(source).pipe(takeUntil(left));
@@ -237,8 +236,9 @@ function holdUntilClosed(stream: ClosableStream, hold: Hold, isFile: boolean): v
 }
 
 /** Calls back when the lock is lost, at once if it already is. Returns how to stop that. */
-function onLoss({ lock }: Hold, interrupt: (reason: unknown) => void): () => void {
-  return whenAborted(lock.signal, interrupt);
+function onLoss({ lock, run }: Hold, interrupt: (reason: unknown) => void): () => void {
+  // The signal itself calls back in the context that read it first: a retry would run in there.
+  return whenAborted(lock.signal, (reason) => run(() => interrupt(reason)));
 }
 
 function ignoreHere(): void {

@@ -26,7 +26,7 @@ import { startModule } from './support/applications.js';
 import { CallModel, Client, isOrigin, PAUSE_MAX } from './call-model.js';
 import type { Body, Call, Request, Way } from './call-model.js';
 import { EndpointPlay, LITERAL, type Reader, type Stage } from './endpoint-play.js';
-import { options, servicesOf, type Visit } from './locked-methods.js';
+import { options, servicesOf, type Visit } from './call-methods.js';
 
 const RESOURCES = ['a', 'b', 'c'];
 const WAYS: readonly Way[] = [

@@ -196,8 +196,8 @@ describe('a @Locked endpoint that an inner interceptor retries', () => {
       return rejection(run());
     });
 
-    expect(await rejection(error)).toMatchObject({ code: 'LOCK_LOST' });
-    expect(await rejection(error)).toMatchObject({ result: { cause: { code: 'LOCK_LOST' } } });
+    const code = 'LOCK_LOST';
+    expect(await rejection(error)).toMatchObject({ code, result: { cause: { code } } });
   });
 
   it('answers 500 where a retried handler loses the lock of its other arguments', async () => {
