@@ -252,7 +252,7 @@ describe('the figures of docs/SPEED.md', () => {
     expect(p99?.slice(1)).toEqual([slowP99, healthyP99, ratio]);
     const dead = { scenario: 'S5', part: 'one of 3 nodes killed', column: 'acquire p50, µs' };
     const [deadP50, p50] = [dead, { ...dead, column: `healthy: ${dead.column}` }].map((column) =>
-      numberOf('bare socket', column),
+      kept('bare socket', column),
     );
     expect(sentences).toContain(
       `took ${deadP50} µs with a node killed and ${p50} µs without, ` +
