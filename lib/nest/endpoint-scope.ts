@@ -3,26 +3,27 @@
 // committing a transaction, happens under it too.
 import type { ExecutionContext } from '@nestjs/common';
 
-import { captureAround, contextScopes, runInScope, type ContextRunner } from './lock-context.js';
+import { captureHeld, captureInScope, contextScopes, type ContextLock } from './lock-context.js';
 import { holdOf, type Hold } from './lock-hold.js';
 import type { LockedDefinition } from './locked-definition.js';
 import { dropUnread, holdWhileOngoing } from './locked-result.js';
 import { isStreamed } from './result-checks.js';
 
-/** The scope that `LockedInterceptor` opened for the current call of this method, if any. */
+/** The scope that `LockedInterceptor` opened for the current call of this endpoint, if any. */
 export function findScope(definition: LockedDefinition): EndpointScope | undefined {
-  for (const scope of contextScopes()) if (scope.awaits(definition)) return scope;
+  for (const scope of contextScopes()) if (scope.definition === definition) return scope;
   return undefined;
 }
 
 /** One call of a `@Locked` endpoint. */
 export class EndpointScope {
+  readonly definition: LockedDefinition;
   readonly context: ExecutionContext;
   /** Aborts when the response is over or its client is gone: waiting for the lock ends. */
   readonly signal: AbortSignal;
-  readonly #definition: LockedDefinition;
   /** Null where others hold the lock; undefined as long as nobody has asked for it. */
   #hold: Hold | null | undefined;
+  #lookAtHeld: () => ContextLock | null = () => null;
   #isOver = false;
   #result: unknown;
   #hasAnswer = false;
@@ -34,7 +35,7 @@ export class EndpointScope {
   readonly #uses = new Set<Promise<void>>();
 
   constructor(definition: LockedDefinition, context: ExecutionContext, signal: AbortSignal) {
-    this.#definition = definition;
+    this.definition = definition;
     this.context = context;
     this.signal = signal;
   }
@@ -42,6 +43,14 @@ export class EndpointScope {
   /** Whether the response is done, so that later calls have to lock for themselves. */
   get isOver(): boolean {
     return this.#isOver;
+  }
+
+  /**
+   * Whether it awaits the handler. Not while that runs: if it calls itself, that is a second
+   * acquisition.
+   */
+  get isAwaiting(): boolean {
+    return !this.#isOver && !this.isBusy;
   }
 
   /** Whether the handler runs, or a stream of the response is still being read. */
@@ -54,13 +63,9 @@ export class EndpointScope {
     return this.#hasAnswer;
   }
 
-  /**
-   * Whether a call of the method is the one that this scope was opened for. Ask only while the
-   * scope is not over. False while the handler runs: if it calls itself, that is a second
-   * acquisition.
-   */
-  awaits(definition: LockedDefinition): boolean {
-    return definition === this.#definition && !this.isBusy;
+  /** What all that runs in this scope holds, once somebody has acquired it and until it ends. */
+  get held(): ContextLock | null {
+    return this.#lookAtHeld();
   }
 
   /** Whether the scope's lock is of all these resources, or may become so: there is none yet. */
@@ -70,8 +75,9 @@ export class EndpointScope {
   }
 
   /** Makes `hold` the outcome of this call's acquisition; null where others hold the lock. */
-  admit(hold: Hold | null): void {
+  admit(hold: Hold | null | undefined): void {
     this.#hold = hold;
+    if (hold) this.#lookAtHeld = hold.run(captureHeld);
   }
 
   /**
@@ -88,7 +94,7 @@ export class EndpointScope {
       throw error;
     }
     // Taken is not remembered: the resource may be free when an interceptor retries.
-    this.#hold = hold ?? undefined;
+    this.admit(hold ?? undefined);
     if (hold === null) {
       endUse();
       return null;
@@ -97,13 +103,12 @@ export class EndpointScope {
       this.#result = result;
       endUse();
     };
-    return this.#lend(hold, onEnd, captureAround(this, hold.run));
+    return this.#lend(hold, onEnd);
   }
 
   /** Runs the inner interceptors, pipes and handler in this scope and under its lock. */
   run<T>(body: () => T): T {
-    const inScope = (): T => runInScope(this, body);
-    return this.#hold ? this.#hold.run(inScope) : inScope();
+    return captureInScope(this)(body);
   }
 
   /**
@@ -116,7 +121,7 @@ export class EndpointScope {
     const hold = this.#hold;
     const isHttp = this.context.getType() === 'http';
     if (!hold || !isHttp || !isStreamed(answer) || this.#ongoing.has(answer)) return answer;
-    return holdWhileOngoing(answer, this.#lend(hold, this.#startUse(), hold.run));
+    return holdWhileOngoing(answer, this.#lend(hold, this.#startUse()));
   }
 
   /** Drops what nobody has begun to read: the response is over, so nobody will. */
@@ -142,9 +147,9 @@ export class EndpointScope {
     await this.#hold?.endQuietly();
   }
 
-  // A hold of the scope's lock whose end ends only one use of it. The handler's `run` is in the
-  // scope: a retry subscribes to an Observable from within the run that failed.
-  #lend({ lock }: Hold, onEnd: (result: unknown) => void, run: ContextRunner): Hold {
+  // A hold of the scope's lock whose end ends only one use of it. It runs in the scope: a retry
+  // subscribes to an Observable from within the run that failed.
+  #lend({ lock }: Hold, onEnd: (result: unknown) => void): Hold {
     const onOngoing = (result: unknown): void => {
       this.#ongoing.add(result);
       if (this.#isAbandoned) dropUnread(result);
@@ -154,7 +159,7 @@ export class EndpointScope {
       // After the response, nobody else tells the reader that the lock was not held to the end.
       if (this.#isOver && !lock.isValid) throw lock.lostError(result);
     };
-    return holdOf(lock, run, end, onOngoing);
+    return holdOf(lock, captureInScope(this), end, onOngoing);
   }
 
   /** Returns how to end the use. */

@@ -24,7 +24,7 @@ export type ContextRunner = <T>(body: () => T) => T;
 
 interface Frame {
   outer: Frame | undefined;
-  /** Null in the frame of a scope, and in a closed one. */
+  /** Null in a closed frame, and in that of a scope without a lock. */
   held: ContextLock | null;
   readonly scope: EndpointScope | null;
 }
@@ -64,7 +64,7 @@ function* contextLocks(): Generator<ContextLock> {
 /** The locks of `domain` that the running async context holds, innermost first; no lost ones. */
 export function heldBy(domain: object): readonly ContextLock[] {
   if (storage.getStore() === undefined) return [];
-  // A handler's frame repeats its scope's lock.
+  // A handler's frame repeats its scope's lock, between them those of inner interceptors.
   const locks = [...new Set(contextLocks())];
   return locks.filter((held) => held.domain === domain && held.lock.isValid);
 }
@@ -76,7 +76,8 @@ export function* contextScopes(): Generator<EndpointScope> {
 
 /** Runs `body` as the holder of `held`, until what it returned has settled. */
 export async function runHolding<T>(held: ContextLock, body: LockedBody<T>): Promise<T> {
-  const frame = createFrame(held, null);
+  const [outer] = frames();
+  const frame: Frame = { outer, held, scope: null };
   try {
     // Made a promise inside the frame: a lazy query, such as Prisma's, starts when it is awaited.
     return await storage.run(frame, () => Promise.resolve(body(held.lock)));
@@ -85,11 +86,6 @@ export async function runHolding<T>(held: ContextLock, body: LockedBody<T>): Pro
     // frame kept the lock before it, and so on through every iteration of a loop.
     frame.held = null;
   }
-}
-
-/** Runs `body` in the endpoint call `scope`; the scope itself says when it is over. */
-export function runInScope<T>(scope: EndpointScope, body: () => T): T {
-  return storage.run(createFrame(null, scope), body);
 }
 
 /**
@@ -103,27 +99,28 @@ export function captureContext(): ContextRunner {
 }
 
 /**
- * A runner for the handler of `scope`. Its context is, from the inside out: the scope, the lock
- * that `holder` runs under, and what the running async context has, as the locks of inner
- * interceptors.
+ * A runner in the endpoint call `scope`, and under its lock from the moment it has one. That is the
+ * innermost there: locks that the running async context has besides, as those of inner
+ * interceptors, are further out.
  */
-export function captureAround(scope: EndpointScope, holder: ContextRunner): ContextRunner {
-  const holderFrame = holder(() => storage.getStore());
+export function captureInScope(scope: EndpointScope): ContextRunner {
   const frame: Frame = {
     // Else the frames of a handler that is retried in its own context would pile up.
-    outer: [...frames()].find((each) => each.scope !== scope && each.held !== holderFrame?.held),
-    // Looked up each time: it is closed when the holder's body has settled.
+    outer: [...frames()].find((each) => each.scope !== scope),
+    // Looked up each time: where the handler acquires, most of what runs in the scope began before.
     get held() {
-      return holderFrame?.held ?? null;
+      return scope.held;
     },
-    scope: null,
+    scope,
   };
-  return (body) => storage.run(frame, () => runInScope(scope, body));
+  return (body) => storage.run(frame, body);
 }
 
-function createFrame(held: ContextLock | null, scope: EndpointScope | null): Frame {
-  const [outer] = frames();
-  return { outer, held, scope };
+/** Captures a look at the lock of the body that runs: null once that has settled. */
+export function captureHeld(): () => ContextLock | null {
+  const frame = storage.getStore();
+  // A mock may call its body in no frame of its own. A scope would look at itself.
+  return () => (frame?.scope === null ? frame.held : null);
 }
 
 // Closed frames are taken out. Otherwise a loop that starts each iteration inside the body of the

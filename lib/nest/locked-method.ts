@@ -76,33 +76,34 @@ class LockedCall {
     this.#args = args;
   }
 
+  /** The endpoint's scope that awaits this call, and may have a lock for it. */
+  awaitingScope(): EndpointScope | undefined {
+    const scope = findScope(this.definition);
+    return scope?.isAwaiting === true ? scope : undefined;
+  }
+
   /** Gets the lock: the one on loan from the endpoint's scope, or one of its own; null if taken. */
   async enter(signal?: AbortSignal): Promise<Hold | null> {
     const { definition } = this;
     const service = this.#service();
-    const scope = findScope(definition);
+    const scope = this.awaitingScope();
     const acquire = (names: readonly string[]): Promise<Hold | null> =>
       acquireHold(service, definition, names, signal ?? scope?.signal);
     // The interceptor has named these, and asked for them. They are named again only where it found
     // them taken and a retry asks anew.
     if (scope !== undefined && originOf(definition.resource) !== 'arguments') {
-      return scope.enter(() => acquire(this.#names(scope)));
+      return scope.enter(() => acquire(this.#names()));
     }
-    const names = this.#names(scope);
+    const names = this.#names();
     // A retry may come with other arguments, and then has a lock of its own.
     if (scope?.covers(names) === true) return scope.enter(() => acquire(names));
     return acquire(names);
   }
 
-  /** Whether an endpoint's scope awaits this call, and may have a lock for it. */
-  isAwaited(): boolean {
-    return findScope(this.definition) !== undefined;
-  }
-
   /** Runs `body` under a lock of the call's own. */
   using(body: (lock: Lock) => Promise<unknown>): Promise<unknown> {
     const { options } = this.definition;
-    return runLocked(this.#service(), this.#names(undefined), options, body);
+    return runLocked(this.#service(), this.#names(), options, body);
   }
 
   /** Runs the method itself. */
@@ -134,8 +135,9 @@ class LockedCall {
     );
   }
 
-  #names(scope: EndpointScope | undefined): readonly string[] {
-    const call = { instance: this.#instance, args: this.#args, context: scope?.context };
+  #names(): readonly string[] {
+    const context = findScope(this.definition)?.context;
+    const call = { instance: this.#instance, args: this.#args, context };
     return nameResources(this.definition.method, this.definition.resource, call);
   }
 
@@ -155,7 +157,7 @@ class LockedCall {
 }
 
 function runPromise(call: LockedCall): Promise<unknown> {
-  return call.isAwaited() ? runUnderHold(call) : runInBody(call);
+  return call.awaitingScope() ? runUnderHold(call) : runInBody(call);
 }
 
 // The usual way, and the cheapest: the method is the body of `using`.
@@ -221,7 +223,7 @@ function enterOnSubscribe(call: LockedCall): Observable<Hold | null> {
   return new Observable((subscriber) => {
     const cancel = new AbortController();
     // An endpoint's client may leave without anybody unsubscribing.
-    const response = findScope(call.definition)?.signal;
+    const response = call.awaitingScope()?.signal;
     const stop = response && whenAborted(response, (reason) => cancel.abort(reason));
     call.enter(cancel.signal).then(
       (hold) => {
@@ -242,7 +244,7 @@ function enterOnSubscribe(call: LockedCall): Observable<Hold | null> {
 // An endpoint's response is read outside its scope, so the scope's lock has to be taken over before
 // the first step. Nest awaits what a handler returns, and so learns of a taken lock at once.
 function runAsyncGenerator(call: LockedCall): unknown {
-  return call.isAwaited() ? call.enter().then((hold) => steps(call, hold)) : runGenerator(call);
+  return call.awaitingScope() ? call.enter().then((hold) => steps(call, hold)) : runGenerator(call);
 }
 
 async function* runGenerator(call: LockedCall): AsyncGenerator<unknown, unknown> {

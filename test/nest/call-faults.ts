@@ -1,18 +1,33 @@
 // What is wrong with calls at random, by what the model foretells; null where nothing is.
 import { HttpException } from '@nestjs/common';
-import { LockLostError, LockReentryError, RedlockError, type Lock } from 'nestjs-locked';
+import {
+  LockLostError,
+  LockReentryError,
+  LockTakenError,
+  RedlockError,
+  type Lock,
+} from 'nestjs-locked';
 
-import type { Call } from './call-model.js';
+import type { Call } from './calls.js';
+
+/** What comes of a call that does without its lock. */
+export const WITHOUT = 'without';
 
 /** What is wrong with the body that a call has got. */
-export function faultOfStart({ fate, resources }: Call, lock: Lock): string | null {
+export function faultOfStart(call: Call, lock: Lock): string | null {
+  const { fate } = call;
   if (fate === 'refused') return 'runs although the context has a lock';
   if (lock.isLost()) return 'begins although its lock is lost';
-  const names = lock.resources.join();
-  if (fate === 'own') return names === resources.join() ? null : `has the lock of ${names}`;
+  if (isLockOf(call, lock)) return null;
+  return fate === 'own' ? `has the lock of ${lock.resources.join()}` : 'does not join';
+}
+
+/** Whether this may be the lock that a call gets, by what it is of, or whose it is. */
+export function isLockOf({ fate, resources }: Call, lock: Lock): boolean {
+  if (fate === 'own') return lock.resources.join() === resources.join();
+  if (fate === 'refused') return false;
   const { ownerId, fencingToken } = fate.lock;
-  const isJoined = lock.ownerId === ownerId && lock.fencingToken === fencingToken;
-  return isJoined ? null : 'does not join';
+  return lock.ownerId === ownerId && lock.fencingToken === fencingToken;
 }
 
 /** What is wrong with the end of a call. */
@@ -25,6 +40,10 @@ export function faultOfEnd(
   const { body, client, endpoint, fate, way } = call;
   // Who has left is not told of the end.
   if (fate !== 'refused' && isStreamed(call) && client.hasLeft) return null;
+  if (call.isWithout && error === call.failure) {
+    const isFine = error !== undefined || result === WITHOUT;
+    return isFine ? null : `does without and gives ${String(result)}`;
+  }
   if (fate === 'refused' || body === null) return faultOfFailure(call, error, now);
   if (body.owner === null && body.lock.isValid) return 'is over and still has its lock';
   const wasHeld = body.isOpen ? body.lock.isValid : body.wasHeld;
@@ -42,11 +61,12 @@ export function faultOfEnd(
 
 /** What is wrong with the error of a call that has not run. */
 export function faultOfFailure(call: Call, error: unknown, now: number): string | null {
-  const { body, calledAt, client, endpoint, fate } = call;
+  const { body, calledAt, client, endpoint, fate, isOptional } = call;
   if (fate === 'refused') {
     const isRefused = error instanceof LockReentryError && body === null && now === calledAt;
     return isRefused ? null : `is not refused at once: ${String(error)}`;
   }
+  if (isOptional && error instanceof LockTakenError) return `may do without: ${String(error)}`;
   const isLeft = endpoint === null ? error === client.signal.reason : statusOf(error) === 499;
   if (client.hasLeft && isLeft) return null;
   const isFine =

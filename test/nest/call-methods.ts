@@ -1,9 +1,10 @@
 // The `@Locked` methods of calls at random, one for each kind of result.
 import { Injectable } from '@nestjs/common';
 import { Locked, type LockedResource } from 'nestjs-locked';
-import { Observable } from 'rxjs';
+import { defer, Observable } from 'rxjs';
 
-import type { Call } from './call-model.js';
+import { element } from '../simulation/random.js';
+import type { Call, Request } from './calls.js';
 
 /** So short that locks are lost, waits are in vain, and what nobody reads on ends soon; in ms. */
 export const options = { ttl: 300, wait: 150, maxHold: 2_000 };
@@ -18,40 +19,63 @@ export interface Bodies {
   runOnce(call: Call): Promise<string>;
   runInSteps(call: Call): AsyncGenerator<string, string>;
   runWhileObserved(call: Call): Observable<string>;
+  /** Where others hold the lock. */
+  doWithout(call: Call): Promise<string>;
 }
 
-/** Two services, of which one joins the locks that its calls find in their context. */
-export interface Services {
-  readonly joining: Service;
-  readonly refusing: Service;
+/** One service for each way to deal with what the context has, and with what others have. */
+export class Services {
+  readonly all: readonly Service[];
+
+  constructor(bodies: Bodies, resource: LockedResource) {
+    this.all = [false, true].flatMap((isReentrant) =>
+      [false, true].map((isOptional) => serviceOf(bodies, resource, isReentrant, isOptional)),
+    );
+  }
+
+  of({ isReentrant, isOptional }: Request): Service {
+    return element(this.all, 2 * Number(isReentrant) + Number(isOptional));
+  }
 }
 
 type Service = ReturnType<typeof serviceOf>;
 
-export function servicesOf(bodies: Bodies, resource: LockedResource): Services {
-  return {
-    joining: serviceOf(bodies, resource, true),
-    refusing: serviceOf(bodies, resource, false),
-  };
-}
-
-function serviceOf(bodies: Bodies, resource: LockedResource, reentrant: boolean) {
+function serviceOf(
+  bodies: Bodies,
+  resource: LockedResource,
+  reentrant: boolean,
+  isOptional: boolean,
+) {
+  const wishes = { ...options, reentrant };
+  const doWithout = ({ call }: Visit): Promise<string> => bodies.doWithout(call);
+  const orElse = <Fallback>(fallback: Fallback): Fallback | 'throw' =>
+    isOptional ? fallback : 'throw';
   @Injectable()
   class Methods {
-    @Locked(resource, { ...options, reentrant })
+    @Locked(resource, { ...wishes, onTaken: orElse(doWithout) })
     promise({ call }: Visit): Promise<string> {
       return bodies.runOnce(call);
     }
 
-    @Locked(resource, { ...options, reentrant })
+    @Locked(resource, { ...wishes, onTaken: orElse(inSteps(doWithout)) })
     async *steps({ call }: Visit): AsyncGenerator<string, string> {
       return yield* bodies.runInSteps(call);
     }
 
-    @Locked(resource, { ...options, reentrant })
+    @Locked(resource, {
+      ...wishes,
+      onTaken: orElse((visit: Visit) => defer(() => doWithout(visit))),
+    })
     values({ call }: Visit): Observable<string> {
       return bodies.runWhileObserved(call);
     }
   }
   return Methods;
+}
+
+function inSteps(run: (visit: Visit) => Promise<string>) {
+  return async function* (visit: Visit): AsyncGenerator<string, string> {
+    yield 'step';
+    return await run(visit);
+  };
 }

@@ -1,116 +1,14 @@
 // The model that calls at random are measured by: which bodies are open in which context, what each
 // call therefore gets, and what has to come of it.
 import { getEventListeners } from 'node:events';
-import { Writable } from 'node:stream';
 
 import { currentLock, type Lock } from 'nestjs-locked';
 
 import { overlapsOf } from '../core/play-checks.js';
 import type { SimulatedEnvironment } from '../support/simulated-environment.js';
-import { faultOfEnd, faultOfStart, isStreamed } from './call-faults.js';
-
-/** What a method returns: a promise, an async generator, or an Observable. */
-export type Kind = 'promise' | 'steps' | 'values';
-
-/** Where an endpoint's lock has its names from. */
-export type Origin = 'literal' | 'context' | 'arguments';
-
-/** How a lock is asked for: by hand, by a method of some kind, or by an endpoint. */
-export type Way = 'using' | Kind | Origin;
-
-/** Who makes a call, and may leave before it has ended. */
-export class Client {
-  readonly #abortion = new AbortController();
-  /** Where an endpoint's answer goes. */
-  readonly response = new Writable();
-  leftAt = Infinity;
-
-  /** Gives up the wait of `using`, and leaves what goes on after the call. */
-  get signal(): AbortSignal {
-    return this.#abortion.signal;
-  }
-
-  get hasLeft(): boolean {
-    return this.leftAt < Infinity;
-  }
-
-  leave(now: number): void {
-    this.leftAt = Math.min(this.leftAt, now);
-    this.#abortion.abort();
-    this.response.destroy();
-  }
-}
-
-/** What is asked for, and from where. */
-export interface Request {
-  readonly way: Way;
-  /** Which application is asked. */
-  readonly application: number;
-  readonly resources: readonly string[];
-  readonly isReentrant: boolean;
-  /** The innermost body in whose context it is made, which may be over; null outside of all. */
-  readonly inside: Body | null;
-  readonly client: Client;
-}
-
-/** What a request gets: a lock of its own, a part in the lock of an open body, or a refusal. */
-export type Fate = 'own' | 'refused' | Body;
-
-/** What an endpoint's call, and each run of its handler, belong to. */
-export interface Endpoint {
-  /** Whether it keeps the lock for what goes on after the endpoint's call. */
-  readonly isBusy: boolean;
-  /** A run of the handler is about to begin. */
-  onRun(run: Call): void;
-}
-
-/** A call, from the moment it is made. */
-export interface Call extends Request {
-  /** When it last asked for a lock, and what it gets. */
-  calledAt: number;
-  fate: Fate;
-  inside: Body | null;
-  /** Null for all but endpoints. */
-  readonly endpoint: Endpoint | null;
-  /** Null until it runs. */
-  body: Body | null;
-}
-
-/** One run of what is locked. */
-export class Body {
-  readonly call: Call;
-  readonly lock: Lock;
-  /** Kept, as a lock whose use is over makes another one. */
-  readonly signal: AbortSignal;
-  /** Whose lock this is; null where the body has its own. */
-  readonly owner: Body | null;
-  /** Whether the lock was valid when the body ended. */
-  wasHeld = true;
-  /** When the lock was first seen to be lost. */
-  lostAt = Infinity;
-  /** What it has returned or thrown, if it came that far. */
-  result?: string;
-  error?: Error;
-  #hasEnded = false;
-
-  constructor(call: Call, lock: Lock) {
-    this.call = call;
-    this.lock = lock;
-    this.signal = lock.signal;
-    this.owner = typeof call.fate === 'string' ? null : call.fate;
-  }
-
-  /** Whether it has its lock still, but for a loss. */
-  get isOpen(): boolean {
-    const { endpoint, way } = this.call;
-    return !this.#hasEnded || (isOrigin(way) && endpoint?.isBusy === true);
-  }
-
-  end(): void {
-    this.wasHeld = this.lock.isValid;
-    this.#hasEnded = true;
-  }
-}
+import { faultOfEnd, faultOfStart, isLockOf, isStreamed } from './call-faults.js';
+import { Body, isOrigin, nameOf } from './calls.js';
+import type { Call, Client, Endpoint, Fate, Request } from './calls.js';
 
 /** Who reads a result in steps asks for the next one after this time at most; in ms. */
 export const PAUSE_MAX = 30;
@@ -148,8 +46,8 @@ export class CallModel {
   }
 
   /** Foretells what a request gets that is made right now. */
-  begin(request: Request, endpoint: Endpoint | null = null, fate = fateOf(request)): Call {
-    const call = { ...request, calledAt: this.now, fate, endpoint, body: null };
+  begin(request: Request, endpoint: Endpoint | null = null, fate = this.#fateOf(request)): Call {
+    const call = { ...request, calledAt: this.now, fate, endpoint, body: null, isWithout: false };
     this.#calls.add(call);
     return call;
   }
@@ -157,20 +55,44 @@ export class CallModel {
   /** The call asks for its lock only now, or once more. */
   ask(call: Call): void {
     call.calledAt = this.now;
-    call.fate = fateOf(call);
+    call.fate = this.#fateOf(call);
+  }
+
+  #fateOf(request: Request): Fate {
+    this.noticeLock(request.inside);
+    return fateOf(request);
   }
 
   /** The call runs, under this lock. */
-  enter(call: Call, lock = currentLock()): Body {
+  enter(call: Call, lock = currentLock(), body = new Body(call)): Body {
     if (lock === undefined) throw new Error('A body runs without a lock');
     if (!isOrigin(call.way)) call.endpoint?.onRun(call);
-    const isUsed = call.fate === 'own' && [...this.#bodies].some((body) => body.lock === lock);
+    const isUsed = call.fate === 'own' && !this.isNew(lock);
     this.findOf(call, isUsed ? 'has the lock of another' : faultOfStart(call, lock));
-    const body = (call.body = new Body(call, lock));
-    this.#bodies.add(body);
+    this.admit(body, lock);
     this.checkContext(body);
     this.checkOpen();
     return body;
+  }
+
+  /** From now on this lock is known to be that of the body. */
+  admit(body: Body, lock: Lock): void {
+    body.begin(lock);
+    body.call.body = body;
+    this.#bodies.add(body);
+  }
+
+  /** The call does without a lock. */
+  enterWithout(call: Call): void {
+    const isDue = call.isOptional && call.fate === 'own' && call.body === null;
+    if (!isDue) this.findOf(call, 'does without its lock');
+    call.isWithout = true;
+    this.checkContext(call.inside);
+  }
+
+  /** Whether no body has this lock so far. */
+  isNew(lock: Lock | undefined): boolean {
+    return lock !== undefined && ![...this.#bodies].some((body) => body.lock === lock);
   }
 
   /** Judges what comes of a call. */
@@ -197,6 +119,7 @@ export class CallModel {
 
   /** In the running context, that of `inside`, the lock of the innermost open body is current. */
   checkContext(inside: Body | null): void {
+    this.noticeLock(inside);
     const [innermost] = openFrom(inside);
     const current = currentLock();
     if (current === innermost?.lock || isFading(current, inside)) return;
@@ -204,6 +127,16 @@ export class CallModel {
     this.find(
       `${inside === null ? 'outside' : nameOf(inside.call)}, the current lock is ${tokens}`,
     );
+  }
+
+  /** A response may have its lock before its handler begins, or although nobody waits for that. */
+  noticeLock(inside: Body | null): void {
+    const lock = currentLock();
+    if (lock === undefined || !this.isNew(lock)) return;
+    const waiting = [...allFrom(inside)]
+      .map(({ call }) => call)
+      .filter(({ body }) => body === null);
+    waiting.find((call) => isLockOf(call, lock))?.endpoint?.onLock(lock);
   }
 
   /** Open bodies have their locks or learn of the loss, and no two have one resource. */
@@ -227,7 +160,7 @@ export class CallModel {
       if (!isOpen && owner === null && lock.isValid) this.findOf(call, 'has ended with its lock');
     }
     for (const call of this.#calls) {
-      const isWaiting = call.body === null && (call.way === 'literal' || call.way === 'context');
+      const isWaiting = call.endpoint?.hasBegun === false && call.way !== 'arguments';
       if (isWaiting && call.client.hasLeft) this.findOf(call, 'waits although its client has left');
     }
   }
@@ -254,10 +187,6 @@ export class CallModel {
   findOf(request: Request, fault: string | null): void {
     if (fault !== null) this.find(`${nameOf(request)} ${fault}`);
   }
-}
-
-export function isOrigin(way: Way): way is Origin {
-  return way === 'literal' || way === 'context' || way === 'arguments';
 }
 
 /**
@@ -291,8 +220,4 @@ function* openFrom(inside: Body | null): Generator<Body> {
 
 function* allFrom(inside: Body | null): Generator<Body> {
   for (let body = inside; body !== null; body = body.call.inside) yield body;
-}
-
-function nameOf({ application, resources, way }: Request): string {
-  return `${way} of ${resources.join('+')} in application ${application}`;
 }

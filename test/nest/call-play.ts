@@ -23,10 +23,11 @@ import { remainsOf } from '../core/play-checks.js';
 import { setScene, type Scene } from '../core/scene.js';
 import { element, Random } from '../simulation/random.js';
 import { startModule } from './support/applications.js';
-import { CallModel, Client, isOrigin, PAUSE_MAX } from './call-model.js';
-import type { Body, Call, Request, Way } from './call-model.js';
+import { WITHOUT } from './call-faults.js';
+import { options, Services, type Visit } from './call-methods.js';
+import { CallModel, PAUSE_MAX } from './call-model.js';
+import { Client, isOrigin, type Body, type Call, type Request, type Way } from './calls.js';
 import { EndpointPlay, LITERAL, type Reader, type Stage } from './endpoint-play.js';
-import { options, servicesOf, type Visit } from './call-methods.js';
 
 const RESOURCES = ['a', 'b', 'c'];
 const WAYS: readonly Way[] = [
@@ -51,7 +52,7 @@ export class CallPlay implements Stage {
   readonly model: CallModel;
   readonly #scene: Scene;
   readonly #applications: TestingModule[] = [];
-  readonly #services = servicesOf(this, ({ call }: Visit) => call.resources);
+  readonly #services = new Services(this, ({ call }: Visit) => call.resources);
   readonly #endpoints = new EndpointPlay(this);
   /** Async contexts to call in from elsewhere, also after the end of the body each is of. */
   readonly #contexts: { readonly run: (act: () => void) => void; readonly of: Body | null }[] = [];
@@ -70,8 +71,7 @@ export class CallPlay implements Stage {
 
   async run(): Promise<void> {
     const { environment, nodes } = this.#scene;
-    const { joining, refusing } = this.#services;
-    const metadata = { providers: [joining, refusing, ...this.#endpoints.providers] };
+    const metadata = { providers: [...this.#services.all, ...this.#endpoints.providers] };
     for (let count = 0; count < 2; count += 1) {
       const application = await startModule(metadata, { ...settings, environment }, nodes);
       this.#applications.push(application);
@@ -140,6 +140,7 @@ export class CallPlay implements Stage {
       application: this.dice.chance(0.6) ? (inside?.call.application ?? any) : any,
       resources: way === 'literal' ? LITERAL : wanted.length > 0 ? wanted : RESOURCES,
       isReentrant: this.dice.chance(0.6),
+      isOptional: way !== 'using' && this.dice.chance(0.3),
       client: new Client(),
     };
   }
@@ -156,8 +157,7 @@ export class CallPlay implements Stage {
   async #resultOf(call: Call): Promise<unknown> {
     const { client, isReentrant, resources, way } = call;
     const application = this.#applicationOf(call);
-    const { joining, refusing } = this.#services;
-    const methods = application.get(isReentrant ? joining : refusing);
+    const methods = application.get(this.#services.of(call));
     if (way === 'promise') return methods.promise({ call });
     // A lock of its own ends by its maxHold, and with it what nobody reads on.
     const reader = { ...call, isRude: call.fate === 'own' };
@@ -219,6 +219,13 @@ export class CallPlay implements Stage {
       const result = defer(() => of(this.#finish(body)));
       return concat(from(this.#stepsFrom(body)), result).pipe(finalize(() => body.end()));
     });
+  }
+
+  async doWithout(call: Call): Promise<string> {
+    this.model.enterWithout(call);
+    await this.actIn(call.inside);
+    if (this.dice.chance(0.3)) throw (call.failure = new Error('of doing without'));
+    return WITHOUT;
   }
 
   async *#stepsFrom(body: Body): AsyncGenerator<string, void> {

@@ -1,24 +1,30 @@
 // The model of an endpoint at random: how long a response keeps its lock, and what has to come of
 // it. To the model of calls, the response is a body, and each run of the handler one that joins it.
 import { HttpException } from '@nestjs/common';
-import { currentLock, LockLostError, RedlockError } from 'nestjs-locked';
+import { currentLock, LockLostError, RedlockError, type Lock } from 'nestjs-locked';
 
 import { isAsyncIterable } from '../../lib/nest/result-checks.js';
 import { faultOfFailure, statusOf } from './call-faults.js';
-import type { Body, Call, CallModel, Endpoint, Kind, Request } from './call-model.js';
+import type { CallModel } from './call-model.js';
+import { Body, type Call, type Endpoint, type Kind, type Request } from './calls.js';
 
 /** One try of an endpoint: the outer interceptors may make several, of which each locks anew. */
 export class EndpointTry implements Endpoint {
   readonly call: Call;
+  /** What the inner interceptors are in. */
+  readonly inside: Body;
   /** What the inner interceptors have given, and what of it has come out. */
   readonly given: unknown[] = [];
   readonly got: unknown[] = [];
+  hasBegun = false;
   /** What is read after the response: a run of the handler, or of an inner interceptor's own. */
   streamed: Call | null = null;
   /** Whether it ended with something to be sent that keeps the lock. */
   isSending = false;
   readonly #model: CallModel;
   readonly #runs: Call[] = [];
+  /** Whether what is read after the response keeps the lock. */
+  #isKept = false;
   readonly #left = new Set<Call>();
   /** The run of the handler that began last. */
   #handled: Call | null = null;
@@ -31,6 +37,7 @@ export class EndpointTry implements Endpoint {
   constructor(model: CallModel, request: Request) {
     this.#model = model;
     this.call = model.begin(request, this);
+    this.inside = new Body(this.call);
   }
 
   /** Whether the handler runs, or a stream is to be read. */
@@ -38,17 +45,14 @@ export class EndpointTry implements Endpoint {
     return this.#runs.some((run) => run.body?.isOpen ?? this.#isUnread(run));
   }
 
+  /** Whether a run of the handler goes on. */
+  get isAtWork(): boolean {
+    return this.#runs.some(({ body }) => body?.isOpen === true);
+  }
+
   /** What the handler is called for. */
   get current(): Call {
     return this.#handled ?? this.call;
-  }
-
-  /** The innermost body that the inner interceptors are in. */
-  get inside(): Body | null {
-    const { body, inside, way } = this.call;
-    // Where the handler acquires, some of what comes after it knows its lock, and some does not.
-    const isKnown = way !== 'arguments' || currentLock() === body?.lock;
-    return isKnown && body !== null ? body : inside;
   }
 
   get #isOver(): boolean {
@@ -58,19 +62,40 @@ export class EndpointTry implements Endpoint {
   /** The inner interceptors begin. */
   begin(): void {
     if (this.#hasEnded) this.#find('begins although nobody waits for it');
-    if (this.call.way !== 'arguments') this.#enter();
+    this.hasBegun = true;
+    if (this.call.way === 'arguments') return;
+    if (this.#model.isNew(currentLock())) this.#enter();
+    else this.#model.enterWithout(this.call);
   }
 
   /** The handler is called, once more where an inner interceptor retries. */
   beginRun(kind: Kind): Call {
     this.#model.checkContext(this.inside);
-    if (this.call.body === null) this.#model.ask(this.call);
-    return (this.#handled = this.#beginPart(kind));
+    // That others have the lock is known to the first run, not to those that try again.
+    const isKnown = this.call.isWithout && this.#handled === null;
+    if (this.call.body === null && !isKnown) this.#model.ask(this.call);
+    // While it is at work, that is a call inside of its lock.
+    const call = { ...this.call, way: kind, inside: this.inside };
+    return (this.#handled = this.isAtWork ? this.#model.begin(call) : this.#beginPart(kind));
+  }
+
+  /** The handler gives what is to be read. */
+  stream(run: Call): void {
+    this.streamed = run;
+    this.#model.noticeLock(this.inside);
+    this.#isKept = this.call.body !== null;
   }
 
   /** An inner interceptor answers with a stream of its own. */
   beginStream(): Call {
-    return (this.streamed = this.#beginPart('steps'));
+    const run = this.#beginPart('steps');
+    this.stream(run);
+    return run;
+  }
+
+  onLock(lock: Lock): void {
+    this.#model.admit(this.inside, lock);
+    if (this.#isOver) this.inside.end();
   }
 
   onRun(run: Call): void {
@@ -118,9 +143,9 @@ export class EndpointTry implements Endpoint {
   }
 
   #beginPart(way: Kind): Call {
-    const { body, inside } = this.call;
+    const { body } = this.call;
     const fate = body === null ? this.call.fate : (body.owner ?? body);
-    const part = this.#model.begin({ ...this.call, way, inside: body ?? inside }, this, fate);
+    const part = this.#model.begin({ ...this.call, way, inside: this.inside }, this, fate);
     this.#runs.push(part);
     return part;
   }
@@ -130,12 +155,12 @@ export class EndpointTry implements Endpoint {
     // Who joins a lock does not wait.
     const hasLeft = client.leftAt < this.#model.now;
     if (hasLeft && fate === 'own') this.#find('runs although its client has left');
-    return this.#model.enter(this.call);
+    return this.#model.enter(this.call, currentLock(), this.inside);
   }
 
   /** Whether the stream of a run waits to be read. What will not be sent is dropped. */
   #isUnread(run: Call): boolean {
-    if (run !== this.streamed || !this.#model.isUnderWay(run)) return false;
+    if (run !== this.streamed || !this.#isKept || !this.#model.isUnderWay(run)) return false;
     const { body, client } = this.call;
     if (body?.lock.isLost() === true) return false;
     return !this.#hasEnded || (this.given.length > 0 && !client.response.closed);
@@ -166,7 +191,9 @@ export class EndpointTry implements Endpoint {
     if (this.#wasBusy || body.wasHeld) return `held its lock: ${String(error)}`;
     const handled = this.#handled;
     const result = handled?.way === 'promise' ? handled.body?.result : undefined;
-    if (error.result !== result) return 'loses its result';
+    // Of runs side by side, it is that of the one whose lock it was.
+    const isAmong = handled === null || this.#runs.includes(handled);
+    if (isAmong && error.result !== result) return 'loses its result';
     // The last value must not say that all went well.
     const isCut = this.#hasGot(this.given.length - 1) || this.#hasGot(this.given.length);
     return isCut ? null : this.#difference();

@@ -16,20 +16,24 @@ import {
   defer,
   fromEvent,
   map,
+  mergeMap,
+  NEVER,
   of,
   race,
   retry,
   takeUntil,
   tap,
+  throwError,
   type Observable,
   type RetryConfig,
 } from 'rxjs';
 
 import { isAsyncIterable } from '../../lib/nest/result-checks.js';
 import { element, type Random } from '../simulation/random.js';
-import type { Body, Call, CallModel, Client, Kind, Origin, Request } from './call-model.js';
+import { Services, type Bodies, type Visit } from './call-methods.js';
+import type { CallModel } from './call-model.js';
+import type { Body, Call, Client, Kind, Origin, Request } from './calls.js';
 import { EndpointTry } from './endpoint-model.js';
-import { servicesOf, type Bodies, type Services, type Visit } from './call-methods.js';
 
 const KINDS: readonly Kind[] = ['promise', 'steps', 'values'];
 /** What endpoints lock whose resource is a literal. */
@@ -70,16 +74,15 @@ export class EndpointPlay {
     const outer = { intercept: this.#aroundTries };
     this.providers = [
       { provide: APP_INTERCEPTOR, useValue: outer },
-      ...Object.values(this.#services).flatMap(({ joining, refusing }) => [joining, refusing]),
+      ...Object.values(this.#services).flatMap(({ all }) => all),
     ];
   }
 
   /** Makes a request, as Nest does, and reads what it is answered. */
   async ask(request: Request, origin: Origin, application: TestingModule): Promise<void> {
     const { dice, model } = this.#stage;
-    const { client, inside, isReentrant } = request;
-    const { joining, refusing } = this.#services[origin];
-    const handlers: Handlers = application.get(isReentrant ? joining : refusing);
+    const { client, inside } = request;
+    const handlers: Handlers = application.get(this.#services[origin].of(request));
     const exchange = new Exchange(request, dice.pick(KINDS));
     const { kind } = exchange;
     const handle = application.get(ExternalContextCreator).create(handlers, handlers[kind], kind);
@@ -112,8 +115,8 @@ export class EndpointPlay {
       { intercept: this.#aroundResponse },
       { intercept: this.#aroundRuns },
     );
-    const services = servicesOf(this.#stage, resource);
-    for (const service of [services.joining, services.refusing]) intercepted(service);
+    const services = new Services(this.#stage, resource);
+    for (const service of services.all) intercepted(service);
     return services;
   }
 
@@ -168,18 +171,20 @@ export class EndpointPlay {
   /** Does not wait for the handler too long. */
   #timed(latest: EndpointTry, response: Observable<unknown>): Observable<unknown> {
     const { dice } = this.#stage;
-    const failure = new Error('of a timeout');
-    const timeout = defer(() => this.#pause(100)).pipe(
-      map(() => {
-        throw failure;
-      }),
-    );
     const fallBack = async (): Promise<string> => {
       await this.#act(latest);
       return 'in time';
     };
-    const timed = race(response, timeout);
+    const timed = race(response, this.#timeout());
     return dice.chance(0.5) ? timed : timed.pipe(catchError(fallBack));
+  }
+
+  /** Fails after a while, if it is in force then. */
+  #timeout(isInForce = () => true): Observable<never> {
+    const failure = new Error('of a timeout');
+    return defer(() => this.#pause(100)).pipe(
+      mergeMap(() => (isInForce() ? throwError(() => failure) : NEVER)),
+    );
   }
 
   async #act({ inside }: EndpointTry): Promise<void> {
@@ -203,18 +208,21 @@ export class EndpointPlay {
     return isLocked && dice.chance(0.2) ? this.#stage.runInSteps(latest.beginStream()) : answer;
   }
 
-  /** Around the handler alone, which it may run again under the same lock. */
+  /** Around the handler alone, which it may run again under the same lock, or while it is at work. */
   readonly #aroundRuns: NestInterceptor['intercept'] = (context, next) => {
-    const { model } = this.#stage;
+    const { dice, model } = this.#stage;
     const { latest, kind } = exchangeOf(context);
     const runs = defer(() => {
+      const { isAtWork, inside } = latest;
+      // With the lock lost, it would wait for another one, for nobody.
+      if (isAtWork && !inside.lock.isValid) throw new Error('of an interceptor');
       const run = latest.beginRun(kind);
       let result: unknown;
-      return next.handle().pipe(
+      const handled = next.handle().pipe(
         tap({
           next: (value) => {
             result = value;
-            if (isAsyncIterable(value)) latest.streamed = run;
+            if (isAsyncIterable(value)) latest.stream(run);
           },
           error: (error) => model.end(run, undefined, error),
           complete: () => {
@@ -222,6 +230,11 @@ export class EndpointPlay {
           },
           unsubscribe: () => latest.leaveRun(run),
         }),
+      );
+      if (!dice.chance(0.3)) return handled;
+      return race(
+        handled,
+        this.#timeout(() => run.body !== null),
       );
     });
     return runs.pipe(retry(this.#atMostTwice()));

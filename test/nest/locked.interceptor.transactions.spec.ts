@@ -1,8 +1,17 @@
 /* eslint-disable @typescript-eslint/no-unused-vars -- parameters are there for their types */
 // Transactions that interceptors open around `@Locked` handlers: which of them the lock outlasts.
 import { describe, expect, it } from '@jest/globals';
-import { Controller, NotFoundException, Param, Post, UseInterceptors } from '@nestjs/common';
-import { fromContext, Locked, LockedInterceptor, RedlockService } from 'nestjs-locked';
+import {
+  Controller,
+  Get,
+  NotFoundException,
+  Param,
+  Post,
+  UseInterceptors,
+  type NestInterceptor,
+} from '@nestjs/common';
+import { currentLock, fromContext, Locked, LockedInterceptor, RedlockService } from 'nestjs-locked';
+import { map } from 'rxjs';
 
 import { startServer } from './support/applications.js';
 import { requestOf, get } from './support/requests.js';
@@ -160,6 +169,32 @@ describe('the transaction around a @Locked handler', () => {
     ]);
     expect(journal).toEqual(['begin free', 'rollback held']);
     expect((await application.get(RedlockService).status()).held).toBe(0);
+  });
+
+  it.each([
+    ['literal', 'order:7'],
+    ['context', fromContext(() => 'order:7')],
+    ['arguments', () => 'order:7'],
+  ])("has the handler's fencing token when it commits: %s", async (_kind, resource) => {
+    const token = (): string => String(currentLock()?.fencingToken);
+    const committing: NestInterceptor = {
+      intercept: (_context, next) =>
+        next.handle().pipe(map((inHandler: unknown) => [inHandler, token()])),
+    };
+    @Controller()
+    class Stock {
+      @Get()
+      @UseInterceptors(committing)
+      @Locked(resource)
+      async take(): Promise<string> {
+        return token();
+      }
+    }
+    const { url } = await startServer({ controllers: [Stock] });
+
+    const { body } = await get(url, '/');
+
+    expect(body).toMatch(/^\["(\d+)","\1"\]$/);
   });
 
   it('commits inside the lock of a retry whose first try found it taken', async () => {
