@@ -1,4 +1,6 @@
 // Nodes named by an application's own ioredis client.
+import { once } from 'node:events';
+
 import { describe, expect, it, jest } from '@jest/globals';
 
 import { Redis, type RedisOptions } from 'ioredis';
@@ -28,6 +30,8 @@ describe("an application's ioredis client", () => {
     const server = await startServer();
     const client = new Redis(server.url, { keyPrefix });
     afterTest(() => client.quit());
+    // Until then it sends some commands already, as CLIENT is, and is not ready when they are answered.
+    await once(client, 'ready');
     return client;
   }
 
