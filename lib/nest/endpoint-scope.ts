@@ -75,9 +75,9 @@ export class EndpointScope {
   }
 
   /** Makes `hold` the outcome of this call's acquisition; null where others hold the lock. */
-  admit(hold: Hold | null | undefined): void {
+  admit(hold: Hold | null): void {
     this.#hold = hold;
-    if (hold) this.#lookAtHeld = hold.run(captureHeld);
+    if (hold !== null) this.#lookAtHeld = hold.run(captureHeld);
   }
 
   /**
@@ -86,16 +86,16 @@ export class EndpointScope {
    */
   async enter(open: () => Promise<Hold | null>): Promise<Hold | null> {
     const endUse = this.#startUse();
-    let hold = this.#hold;
     try {
-      if (hold === undefined) hold = await open();
+      if (this.#hold === undefined) this.admit(await open());
     } catch (error) {
       endUse();
       throw error;
     }
-    // Taken is not remembered: the resource may be free when an interceptor retries.
-    this.admit(hold ?? undefined);
-    if (hold === null) {
+    const hold = this.#hold;
+    if (!hold) {
+      // Not remembered: the resource may be free when an interceptor retries.
+      this.#hold = undefined;
       endUse();
       return null;
     }

@@ -64,7 +64,7 @@ function* contextLocks(): Generator<ContextLock> {
 /** The locks of `domain` that the running async context holds, innermost first; no lost ones. */
 export function heldBy(domain: object): readonly ContextLock[] {
   if (storage.getStore() === undefined) return [];
-  // A handler's frame repeats its scope's lock, between them those of inner interceptors.
+  // A scope's lock comes twice around a handler inside locks of inner interceptors.
   const locks = [...new Set(contextLocks())];
   return locks.filter((held) => held.domain === domain && held.lock.isValid);
 }
