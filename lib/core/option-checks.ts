@@ -13,7 +13,7 @@ export function describeSafely(value: unknown): string {
 
 /**
  * Refuses a name that is none of `known`: the compiler lets extra ones pass, and a misspelt option
- * would have no effect. @throws TypeError
+ * would have no effect. @throws TypeError that lists `known`.
  */
 export function checkNames(what: string, given: object, known: object): void {
   // With what it inherits: a signal in place of the options has no names of its own.
@@ -22,7 +22,9 @@ export function checkNames(what: string, given: object, known: object): void {
 
 /** As {@link checkNames}, for one name. @throws TypeError */
 export function checkName(what: string, name: string, known: object): void {
-  if (!Object.hasOwn(known, name)) throw new TypeError(`Expected ${what}, got ${describe(name)}`);
+  if (Object.hasOwn(known, name)) return;
+  const names = Object.keys(known).join(', ');
+  throw new TypeError(`Expected ${what} (${names}), got ${describe(name)}`);
 }
 
 /**

@@ -130,7 +130,7 @@ describe('assertHeld', () => {
     [{ atLeast: NaN }, RangeError, 'atLeast to be from 0 to Infinity, got NaN'],
     [{ atLeast: '500' }, TypeError, 'atLeast to be a number, got "500"'],
     [{ atLeast: null }, TypeError, 'atLeast to be a number, got null'],
-    [{ atleast: 500 }, TypeError, 'only options of assertHeld, got "atleast"'],
+    [{ atleast: 500 }, TypeError, 'only options of assertHeld (atLeast), got "atleast"'],
     [500, TypeError, 'options to be an object, got 500'],
     [null, TypeError, 'options to be an object, got null'],
   ])('refuses %j, which would guard nothing', async (options, kind, message) => {

@@ -45,7 +45,9 @@ describe('tryAcquire', () => {
       redlock.tryAcquire('r', ttl, new AbortController().signal as object),
     );
 
-    expect(String(error)).toMatch(/^TypeError: Expected only options of AcquireOptions, got "/);
+    expect(String(error)).toMatch(
+      /^TypeError: Expected only options of AcquireOptions \(.*\), got "/,
+    );
   });
 
   it('throws at once when there is no quorum', async () => {

@@ -52,7 +52,7 @@ describe('RedlockModule given bad input', () => {
     [
       'a signal in place of the options',
       () => RedlockModule.forRoot(undefined, AbortSignal.abort() as object),
-      /only options of RedlockOptions, got "/,
+      /only options of RedlockOptions \(.*\), got "/,
     ],
     ['ttl 99', () => RedlockModule.forRoot(undefined, { ttl: 99 }), /ttl .*got 99/],
     ['wait -1', () => RedlockModule.forRoot(undefined, { wait: -1 }), /wait .*got -1/],
@@ -87,7 +87,7 @@ describe('RedlockModule given bad input', () => {
     [
       'a status of what is none',
       () => RedlockModule.forRoot(undefined, { httpStatus: { closed: 503 } as object }),
-      /httpStatus as in RedlockHttpStatus, got "closed"/,
+      /httpStatus as in RedlockHttpStatus \(taken, unavailable, lost\), got "closed"/,
     ],
     [
       'one status for all',
@@ -118,7 +118,7 @@ describe('RedlockModule given bad input', () => {
     [
       'a ttl beside the factory',
       () => RedlockModule.forRootAsync({ useFactory: () => ({}), ttl: 5_000 } as object),
-      /RedlockModuleAsyncOptions, got "ttl"/,
+      /RedlockModuleAsyncOptions \(.*, useExisting\), got "ttl"/,
     ],
     [
       'a factory that needs what needs the locks',

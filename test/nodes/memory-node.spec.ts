@@ -52,7 +52,7 @@ describe('MemoryNode', () => {
     const options = { enviroment: new Clocks() };
 
     expect(() => new MemoryNode(options as object)).toThrow(
-      'Expected only options of MemoryNodeOptions, got "enviroment"',
+      'Expected only options of MemoryNodeOptions (name, environment), got "enviroment"',
     );
   });
 

@@ -251,7 +251,7 @@ describe('RedlockTelemetryModule', () => {
   it.each([
     [{ resourceClass: 'order' }, 'Expected resourceClass to be a function, got "order"'],
     [null, 'Expected options to be an object, got null'],
-    [{ resourceclass: () => 'order' }, 'RedlockTelemetryOptions, got "resourceclass"'],
+    [{ resourceclass: () => 'order' }, 'resourceClass, resourceNames), got "resourceclass"'],
     [{ resourceNames: 1 }, 'Expected resourceNames to be true or false, got 1'],
     [{ meterProvider: 5 }, 'Expected meterProvider to be a MeterProvider, got 5'],
     [{ meterProvider: null }, 'Expected meterProvider to be a MeterProvider, got null'],

@@ -211,7 +211,10 @@ describe('RedlockHealthIndicator', () => {
   });
 
   it.each([
-    [{ redlok: 'billing' }, 'Expected only options of RedlockHealthOptions, got "redlok"'],
+    [
+      { redlok: 'billing' },
+      'Expected only options of RedlockHealthOptions (redlock, resource), got "redlok"',
+    ],
     [null, 'Expected options to be an object, got null'],
   ])('takes options of %j for a mistake', async (options, message) => {
     const indicator = await startIndicator([new MemoryNode()]);

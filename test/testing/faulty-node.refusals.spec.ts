@@ -6,6 +6,10 @@ import { FaultyNode } from 'nestjs-locked/testing';
 
 import { thrown } from '../nest/support/events.js';
 
+const FAULTS =
+  'down, misconfigured, requestLost, answerLost, answerOdd, answerDoubled, quarantined';
+const OPERATIONS = 'acquire, extend, release, inspect';
+
 const faultyWith = (options: unknown) => () => new FaultyNode(options as object);
 
 describe('FaultyNode', () => {
@@ -13,7 +17,10 @@ describe('FaultyNode', () => {
     [faultyWith(null), 'options to be an object, got null'],
     [faultyWith('a'), 'options to be an object, got a string'],
     [faultyWith(new MemoryNode()), '{ node }, got the node itself'],
-    [faultyWith({ inner: new MemoryNode() }), 'only options of FaultyNodeOptions, got "inner"'],
+    [
+      faultyWith({ inner: new MemoryNode() }),
+      'only options of FaultyNodeOptions (node, name, environment), got "inner"',
+    ],
     [faultyWith({ node: null }), 'node to be a LockNode, got null'],
     [faultyWith({ node: { name: 'a' } }), 'node to be a LockNode, got an object'],
     [faultyWith({ name: null }), 'name to be a non-empty string, got null'],
@@ -27,19 +34,23 @@ describe('FaultyNode', () => {
   });
 
   it.each<[string, (node: FaultyNode) => void, string]>([
-    ['fault', (node) => node.fail('dwon' as never), 'a NodeFault, got "dwon"'],
+    ['fault', (node) => node.fail('dwon' as never), `a NodeFault (${FAULTS}), got "dwon"`],
     ['fault', (node) => node.fail(['down'] as never), 'a NodeFault, got an array'],
     [
       'operation',
       (node) => node.refuse('acquire', 'extnd' as never),
-      'a NodeOperation, got "extnd"',
+      `a NodeOperation (${OPERATIONS}), got "extnd"`,
     ],
     ['operation', (node) => node.refuse(['acquire'] as never), 'a NodeOperation, got an array'],
-    ['operation', (node) => node.count('aquire' as never), 'a NodeOperation, got "aquire"'],
+    [
+      'operation',
+      (node) => node.count('aquire' as never),
+      `a NodeOperation (${OPERATIONS}), got "aquire"`,
+    ],
     [
       'direction of a delay',
       (node) => node.delay({ answers: 5 } as never),
-      'only members of Latency, got "answers"',
+      'only members of Latency (request, answer), got "answers"',
     ],
     [
       'delay',
