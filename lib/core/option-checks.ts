@@ -21,8 +21,9 @@ export function checkNames(what: string, given: object, known: object): void {
 }
 
 /** As {@link checkNames}, for one name. @throws TypeError */
-export function checkName(what: string, name: string, known: object): void {
-  if (Object.hasOwn(known, name)) return;
+export function checkName(what: string, name: unknown, known: object): void {
+  // An array of one name would pass for the name, and have no effect.
+  if (typeof name === 'string' && Object.hasOwn(known, name)) return;
   const names = Object.keys(known).join(', ');
   throw new TypeError(`Expected ${what} (${names}), got ${describe(name)}`);
 }

@@ -162,8 +162,8 @@ export const TTL_MAX_HIGHEST: Milliseconds = 86_400_000;
 
 const RETRY_DELAY: RetryDelay = Object.freeze({ min: 20, max: 120 });
 
-/** All options there are. */
-const OPTIONS: Readonly<Record<keyof RedlockOptions, true>> = {
+/** All {@link RedlockOptions} there are. */
+export const REDLOCK_OPTIONS: Readonly<Record<keyof RedlockOptions, true>> = {
   ttl: true,
   ttlMax: true,
   wait: true,
@@ -206,7 +206,7 @@ export const DELAY_MAX: Milliseconds = 2_147_483_647;
 export function resolveOptions(options: RedlockOptions, nodeCount: number): ResolvedOptions {
   checkObject('options', options);
   // A misspelt keyPrefix or ttlMax would make another world.
-  checkNames('only options of RedlockOptions', options, OPTIONS);
+  checkNames('only options of RedlockOptions', options, REDLOCK_OPTIONS);
   // Not by `??`: null may stand for a setting that somebody believes to be made.
   const { ttlMax = 30_000, driftFactor = 0.01, wait = 5_000, retryDelay, nodeTimeout } = options;
   const { stallTimeout = 5_000, watchdog = true, maxHold = 3_600_000 } = options;

@@ -2,7 +2,7 @@
 // starting, instead of failing a call later.
 import type { Type } from '@nestjs/common';
 
-import { checkBoolean, membersOf, wrongType } from '../core/option-checks.js';
+import { checkBoolean, checkNames, membersOf, wrongType } from '../core/option-checks.js';
 import {
   DELAY_MAX,
   resolveAcquire,
@@ -54,6 +54,19 @@ export interface LockedDefinition {
   readonly options: PlacedOptions;
 }
 
+/** All options there are. No signal: an endpoint's call has its own, another has no effect. */
+const LOCKED_OPTIONS: Readonly<Record<keyof LockedOptions, true>> = {
+  ttl: true,
+  wait: true,
+  retryDelay: true,
+  watchdog: true,
+  maxHold: true,
+  holdAtLeast: true,
+  reentrant: true,
+  onTaken: true,
+  redlock: true,
+};
+
 const definitionKey = Symbol.for('nestjs-locked.definition');
 
 const methodsKey = Symbol.for('nestjs-locked.methods');
@@ -97,6 +110,7 @@ function readOptions(given: number | LockedOptions) {
     throw wrongType('options', 'a ttl in ms or an object', given);
   }
   const members = membersOf('options', options);
+  checkNames('only options of LockedOptions', members, LOCKED_OPTIONS);
   const { onTaken = 'throw', redlock: domain = defaultDomain, ...using } = members;
   const { reentrant = false } = using;
   checkDomain(domain);
@@ -104,9 +118,6 @@ function readOptions(given: number | LockedOptions) {
     throw wrongType('onTaken', "'throw', 'skip' or a function", onTaken);
   }
   checkBoolean('reentrant', reentrant);
-  // An endpoint's call has a signal of its own, so another one would have no effect.
-  const { signal }: UsingOptions = using;
-  if (signal !== undefined) throw wrongType('signal', 'left out', signal);
   resolveAcquire(resolveOptions(widest, 1), 'using', using.ttl, using);
   return { onTaken, domain, using };
 }

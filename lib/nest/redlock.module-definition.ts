@@ -21,7 +21,12 @@ import {
   membersOf,
   wrongType,
 } from '../core/option-checks.js';
-import { resolveOptions, type RedlockOptions, type ResolvedOptions } from '../core/options.js';
+import {
+  REDLOCK_OPTIONS,
+  resolveOptions,
+  type RedlockOptions,
+  type ResolvedOptions,
+} from '../core/options.js';
 import { methodsOf } from './locked-definition.js';
 import { RedlockService } from './redlock.service.js';
 import { checkDomain, defaultDomain, getRedlockToken } from './redlock.tokens.js';
@@ -149,21 +154,20 @@ export function registeredDomains(modules: ModulesContainer): string[] {
 
 const registrationPrefix = 'nestjs-locked.registration:';
 
-/**
- * `origin` names the options in errors.
- * @throws TypeError, RangeError naming option, rule and value.
- */
-export function createRegistration(
-  options: RedlockFactoryOptions,
-  origin = 'options',
-): Registration {
-  const members = membersOf(origin, options);
-  for (const name of ['name', 'isGlobal']) {
-    if (Object.hasOwn(members, name)) {
-      throw new TypeError(`Expected ${name} beside the factory, got it in ${origin}`);
-    }
-  }
-  const { nodes, interceptor = true, httpStatus, reentrant = false, ...further } = members;
+/** Those of {@link RedlockFactoryOptions} that the locks themselves do not have. */
+export const NEST_OPTIONS: Readonly<
+  Record<Exclude<keyof RedlockFactoryOptions, keyof RedlockOptions>, true>
+> = { nodes: true, interceptor: true, httpStatus: true, reentrant: true, environment: true };
+
+/** All {@link RedlockDomainOptions} there are. */
+export const DOMAIN_OPTIONS: Readonly<Record<keyof RedlockDomainOptions, true>> = {
+  name: true,
+  isGlobal: true,
+};
+
+/** @throws TypeError, RangeError naming option, rule and value. */
+export function createRegistration(options: RedlockFactoryOptions): Registration {
+  const { nodes, interceptor = true, httpStatus, reentrant = false, ...further } = options;
   const { environment = systemEnvironment, ...core } = further;
   if (nodes !== undefined && !Array.isArray(nodes)) {
     throw new TypeError(`Expected nodes to be an array, got ${describeSafely(nodes)}`);
@@ -227,7 +231,7 @@ export function provideRegistration(
   for (const token of [useClass, useExisting, ...inject]) checkIndependent(token, options.name);
   if (useFactory !== undefined) {
     const create = async (...args: unknown[]): Promise<Registration> =>
-      createRegistration(await useFactory(...args), 'the result of useFactory');
+      registrationOf(await useFactory(...args), 'the result of useFactory');
     return [{ provide, inject, useFactory: create }];
   }
   const create = async (factory: RedlockOptionsFactory): Promise<Registration> => {
@@ -239,12 +243,25 @@ export function provideRegistration(
       );
     }
     const options = await factory.createRedlockOptions();
-    return createRegistration(options, 'the result of createRedlockOptions');
+    return registrationOf(options, 'the result of createRedlockOptions');
   };
   if (useClass !== undefined) {
     return [useClass, { provide, inject: [useClass], useFactory: create }];
   }
   return [{ provide, inject: [useExisting ?? ''], useFactory: create }];
+}
+
+// `origin` names the options in errors.
+function registrationOf(options: RedlockFactoryOptions, origin: string): Registration {
+  const members = membersOf(origin, options);
+  for (const name of Object.keys(DOMAIN_OPTIONS)) {
+    if (Object.hasOwn(members, name)) {
+      throw new TypeError(`Expected ${name} beside the factory, got it in ${origin}`);
+    }
+  }
+  const known = { ...REDLOCK_OPTIONS, ...NEST_OPTIONS };
+  checkNames('only options of RedlockFactoryOptions', members, known);
+  return createRegistration(members);
 }
 
 // Nest 11 finds no cycle through a factory: its start would neither end nor say why.

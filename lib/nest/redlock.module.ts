@@ -9,7 +9,8 @@ import {
 import { APP_INTERCEPTOR, HttpAdapterHost, ModuleRef, ModulesContainer } from '@nestjs/core';
 
 import { bindToContext, type Environment, type TimerHandle } from '../core/environment.js';
-import { checkObject, isObject, membersOf } from '../core/option-checks.js';
+import { checkNames, checkObject, isObject, membersOf } from '../core/option-checks.js';
+import { REDLOCK_OPTIONS } from '../core/options.js';
 import { majorityOf } from '../core/quorum.js';
 import { Redlock } from '../core/redlock.js';
 import { createNodes, type NodeInput, type NodeSet } from '../nodes/node-inputs.js';
@@ -17,7 +18,9 @@ import { checkMethods } from './locked-definition.js';
 import { httpStatusToken, LockedInterceptor } from './locked.interceptor.js';
 import {
   createRegistration,
+  DOMAIN_OPTIONS,
   modulesWith,
+  NEST_OPTIONS,
   provideRegistration,
   registrationToken,
   resolveDomain,
@@ -60,7 +63,10 @@ export class RedlockModule {
    *   `nodes` makes the start of the application fail.
    */
   static forRoot(nodes?: readonly NodeInput[], options: RedlockModuleOptions = {}): DynamicModule {
-    const { name, isGlobal, ...rest } = membersOf('options', options);
+    const members = membersOf('options', options);
+    const known = { ...REDLOCK_OPTIONS, ...NEST_OPTIONS, ...DOMAIN_OPTIONS };
+    checkNames('only options of RedlockModuleOptions', members, known);
+    const { name, isGlobal, ...rest } = members;
     if (nodes !== undefined && 'nodes' in rest) {
       throw new TypeError('Expected nodes once, got them among the options too');
     }

@@ -1,6 +1,6 @@
 // What may go wrong with a node, by name. Under a misspelt name nothing would, and a test would
 // show that the application survives it.
-import { checkName, checkNames, checkNumber, describe, isObject } from '../core/option-checks.js';
+import { checkName, checkNames, checkNumber, isObject } from '../core/option-checks.js';
 import { DELAY_MAX } from '../core/options.js';
 import type { Milliseconds } from '../core/units.js';
 
@@ -54,20 +54,14 @@ export function checkFault(
   fault: NodeFault,
   operations: readonly NodeOperation[],
 ): readonly NodeOperation[] {
-  checkKind('a NodeFault', fault, FAULTS);
+  checkName('a NodeFault', fault, FAULTS);
   for (const operation of operations) checkOperation(operation);
   return operations.length > 0 ? operations : (Object.keys(OPERATIONS) as NodeOperation[]);
 }
 
 /** @throws TypeError for a misspelt one. */
 export function checkOperation(operation: NodeOperation): void {
-  checkKind('a NodeOperation', operation, OPERATIONS);
-}
-
-// An array of one name would pass for the name, and have no effect.
-function checkKind(what: string, kind: unknown, known: object): void {
-  if (typeof kind !== 'string') throw new TypeError(`Expected ${what}, got ${describe(kind)}`);
-  checkName(what, kind, known);
+  checkName('a NodeOperation', operation, OPERATIONS);
 }
 
 /** What is no object is the delay of the answer. @throws TypeError, RangeError for a bad one. */

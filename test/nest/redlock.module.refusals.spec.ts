@@ -12,7 +12,7 @@ import {
 } from 'nestjs-locked';
 
 import { afterTest } from '../support/after-test.js';
-import { startPlain, threeNodes } from './support/applications.js';
+import { startPlain } from './support/applications.js';
 import { faultyNodes } from './support/faulty-nodes.js';
 import { rejection, thrown, turn } from './support/events.js';
 import { LockedSettings, OptionsOfSettings, Settings } from './support/settings.js';
@@ -52,7 +52,7 @@ describe('RedlockModule given bad input', () => {
     [
       'a signal in place of the options',
       () => RedlockModule.forRoot(undefined, AbortSignal.abort() as object),
-      /only options of RedlockOptions \(.*\), got "/,
+      /RedlockModuleOptions \(ttl, .*, nodes, .*, isGlobal\), got "/,
     ],
     ['ttl 99', () => RedlockModule.forRoot(undefined, { ttl: 99 }), /ttl .*got 99/],
     ['wait -1', () => RedlockModule.forRoot(undefined, { wait: -1 }), /wait .*got -1/],
@@ -171,7 +171,7 @@ describe('RedlockModule given bad input', () => {
     ['URLs alone', ['redis://u:secret@a'], /useFactory to be an object, got an array/],
     ['nodes that are a URL', { nodes: 'redis://u:secret@a' }, /nodes to be an array, got a string/],
     // The compiler checks what a factory returns for what is missing, not for what is too much.
-    ['an option that is none', { nodes: threeNodes(), ttlmax: 60_000 }, /options .*got "ttlmax"/],
+    ['an option that is none', { ttlmax: 1 }, /Factory.* \(ttl, .*, environment\), got "ttlmax"/],
     ['a name', { name: 'billing' }, /name beside the factory, got it in the result of useFactory/],
     ['isGlobal', { isGlobal: false }, /isGlobal beside the factory/],
     ['a URL of another scheme', { nodes: ['http://a'] }, /nodes\[0\]/],

@@ -35,13 +35,17 @@ describe('FaultyNode', () => {
 
   it.each<[string, (node: FaultyNode) => void, string]>([
     ['fault', (node) => node.fail('dwon' as never), `a NodeFault (${FAULTS}), got "dwon"`],
-    ['fault', (node) => node.fail(['down'] as never), 'a NodeFault, got an array'],
+    ['fault', (node) => node.fail(['down'] as never), `a NodeFault (${FAULTS}), got an array`],
     [
       'operation',
       (node) => node.refuse('acquire', 'extnd' as never),
       `a NodeOperation (${OPERATIONS}), got "extnd"`,
     ],
-    ['operation', (node) => node.refuse(['acquire'] as never), 'a NodeOperation, got an array'],
+    [
+      'operation',
+      (node) => node.refuse(['acquire'] as never),
+      `a NodeOperation (${OPERATIONS}), got an array`,
+    ],
     [
       'operation',
       (node) => node.count('aquire' as never),
