@@ -9,8 +9,8 @@ import { root } from './command.mjs';
 
 /** In bytes, slightly above the present sizes, so that growth is a decision. */
 const LIMITS = {
-  "* from './index.js'": 44_700,
-  "{ Locked } from './index.js'": 7_925,
+  "* from './index.js'": 44_750,
+  "{ Locked } from './index.js'": 7_950,
   "{ MemoryNode } from './index.js'": 1_975,
   "* from './terminus.js'": 1_600,
   "* from './opentelemetry.js'": 4_600,

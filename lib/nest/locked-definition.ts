@@ -54,7 +54,7 @@ export interface LockedDefinition {
   readonly options: PlacedOptions;
 }
 
-/** All options there are. No signal: an endpoint's call has its own, another has no effect. */
+/** All {@link LockedOptions} there are. */
 const LOCKED_OPTIONS: Readonly<Record<keyof LockedOptions, true>> = {
   ttl: true,
   wait: true,
@@ -109,7 +109,10 @@ function readOptions(given: number | LockedOptions) {
   if (typeof options !== 'object' || (options as unknown) === null || Array.isArray(options)) {
     throw wrongType('options', 'a ttl in ms or an object', given);
   }
-  const members = membersOf('options', options);
+  type Given = LockedOptions & Pick<UsingOptions, 'signal'>;
+  const { signal, ...members } = membersOf<Given>('options', options);
+  // An endpoint's call has a signal of its own, so another one would have no effect.
+  if (signal !== undefined) throw wrongType('signal', 'left out', signal);
   checkNames('only options of LockedOptions', members, LOCKED_OPTIONS);
   const { onTaken = 'throw', redlock: domain = defaultDomain, ...using } = members;
   const { reentrant = false } = using;
