@@ -15,7 +15,7 @@ import {
 } from '@nestjs/graphql';
 import { graphql, parse, subscribe, type ExecutionResult } from 'graphql';
 import { currentLock, Locked, RedlockService, type Lock } from 'nestjs-locked';
-import { map } from 'rxjs';
+import { concatMap, map } from 'rxjs';
 
 import { startServer } from './support/applications.js';
 import { Gate, rejection, turn } from './support/events.js';
@@ -40,6 +40,21 @@ class IterableAccount extends Account {
 const iterating: NestInterceptor = {
   intercept: (_context, next) => next.handle().pipe(map(() => new IterableAccount())),
 };
+
+async function* closingPrices(): AsyncGenerator<object> {
+  yield { replaced: 0, ended: 0 };
+}
+
+/** Answers with other events than the resolver; `end` is told of these. */
+const replacing = (end: (events: AsyncGenerator) => Promise<unknown>): NestInterceptor => ({
+  intercept: (_context, next) =>
+    next.handle().pipe(
+      concatMap(async (events: AsyncGenerator) => {
+        await end(events);
+        return closingPrices();
+      }),
+    ),
+});
 
 @Resolver(() => Account)
 class Accounts {
@@ -122,6 +137,20 @@ class Prices {
   }
 
   @Subscription(() => Int)
+  @UseInterceptors(replacing(async () => undefined))
+  @Locked('account:42')
+  async *replaced(): AsyncGenerator<{ replaced: number }, void> {
+    yield { replaced: 1 };
+  }
+
+  @Subscription(() => Int)
+  @UseInterceptors(replacing((events) => events.return(undefined)))
+  @Locked('account:42')
+  async *ended(): AsyncGenerator<{ ended: number }, void> {
+    yield { ended: 1 };
+  }
+
+  @Subscription(() => Int)
   @Locked('account:42', { wait: 0, onTaken: 'skip' })
   async skipped(): Promise<AsyncIterable<{ skipped: number }> | undefined> {
     return undefined;
@@ -142,7 +171,7 @@ async function start() {
     fieldResolverEnhancers: ['interceptors'],
   });
   const metadata = { imports: [module], providers: [Accounts, Prices] };
-  const { application } = await startServer(metadata, {}, nodes);
+  const { application } = await startServer(metadata, { shutdownTimeout: 0 }, nodes);
   const { schema } = application.get(GraphQLSchemaHost);
   const open = (field: string) =>
     subscribe({ schema, document: parse(`subscription { ${field} }`) }) as Promise<
@@ -197,6 +226,21 @@ describe('a @Locked subscription of GraphQL', () => {
 
     expect(await redlock.inspect('account:42')).toMatchObject({ state: 'free' });
   });
+
+  it.each([
+    ['replaced', 'held'],
+    ['ended', 'free'],
+  ])(
+    'keeps its lock when an interceptor answers in its place, unless that ends it: %s',
+    async (field, state) => {
+      const { open, redlock } = await start();
+      const events = await open(field);
+
+      for await (const event of events) expect(event).toEqual({ data: { [field]: 0 } });
+
+      expect(await redlock.inspect('account:42')).toMatchObject({ state });
+    },
+  );
 
   it('is told by GraphQL itself that there are no events where it is skipped', async () => {
     const { open, redlock } = await start();
