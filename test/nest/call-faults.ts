@@ -1,5 +1,4 @@
 // What is wrong with calls at random, by what the model foretells; null where nothing is.
-import { HttpException } from '@nestjs/common';
 import {
   LockLostError,
   LockReentryError,
@@ -8,6 +7,7 @@ import {
   type Lock,
 } from 'nestjs-locked';
 
+import { statusOf } from './call-clients.js';
 import type { Call } from './calls.js';
 
 /** What comes of a call that does without its lock. */
@@ -75,11 +75,6 @@ export function faultOfFailure(call: Call, error: unknown, now: number): string 
       : // Of an endpoint, before its handler began.
         error instanceof LockLostError && !fate.lock.isValid;
   return isFine ? null : `does not run: ${String(error)}`;
-}
-
-/** The status that an endpoint answers with; null where the error has none. */
-export function statusOf(error: unknown): number | null {
-  return error instanceof HttpException ? error.getStatus() : null;
 }
 
 /** Whether the result goes on after the call, and may be left before its end. */

@@ -2,13 +2,14 @@
 // call therefore gets, and what has to come of it.
 import { getEventListeners } from 'node:events';
 
-import { currentLock, type Lock } from 'nestjs-locked';
+import { currentLock, LockReentryError, type Lock } from 'nestjs-locked';
 
 import { overlapsOf } from '../core/play-checks.js';
 import type { SimulatedEnvironment } from '../support/simulated-environment.js';
 import { faultOfEnd, faultOfStart, isLockOf, isStreamed } from './call-faults.js';
 import { Body, isOrigin, nameOf } from './calls.js';
-import type { Call, Client, Endpoint, Fate, Request } from './calls.js';
+import type { Client } from './call-clients.js';
+import type { Call, Endpoint, Fate, Request } from './calls.js';
 
 /** Who reads a result in steps asks for the next one after this time at most; in ms. */
 export const PAUSE_MAX = 30;
@@ -21,6 +22,8 @@ export class CallModel {
   /** Those that have not ended. */
   readonly #calls = new Set<Call>();
   readonly #bodies = new Set<Body>();
+  /** Signals that may be listened to for what will never be read. */
+  readonly #forgiven = new Set<AbortSignal>();
   readonly #seed: number;
   readonly #environment: SimulatedEnvironment;
   readonly #mayOverlap: boolean;
@@ -104,8 +107,14 @@ export class CallModel {
   }
 
   end(call: Call, result: unknown, error: unknown): void {
+    this.correct(call, error);
     this.findOf(call, faultOfEnd(call, result, error, this.now));
     this.drop(call);
+  }
+
+  /** In the tick of a call that is refused, one further out may have got its lock, unseen. */
+  correct(call: Call, error: unknown): void {
+    if (call.fate === 'own' && error instanceof LockReentryError) call.fate = this.#fateOf(call);
   }
 
   /** Nobody waits for it any more. */
@@ -135,7 +144,7 @@ export class CallModel {
     if (lock === undefined || !this.isNew(lock)) return;
     const waiting = [...allFrom(inside)]
       .map(({ call }) => call)
-      .filter(({ body }) => body === null);
+      .filter((call) => call.body === null && (!call.isWithout || this.isUnderWay(call)));
     waiting.find((call) => isLockOf(call, lock))?.endpoint?.onLock(lock);
   }
 
@@ -165,9 +174,15 @@ export class CallModel {
     }
   }
 
+  /** Something is left unread under the lock of this signal, and nobody is told of it. */
+  forgive(signal: AbortSignal): void {
+    this.#forgiven.add(signal);
+  }
+
   checkAllEnded(): void {
     for (const call of this.#calls) this.findOf(call, 'never ends');
     for (const { call, isOpen, signal } of this.#bodies) {
+      if (this.#forgiven.has(signal)) continue;
       if (isOpen) this.findOf(call, 'has a body that never ends');
       const left = signal.aborted ? 0 : getEventListeners(signal, 'abort').length;
       if (left > 0) this.findOf(call, `leaves ${left} listeners on the signal of its lock`);

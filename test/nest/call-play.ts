@@ -23,10 +23,11 @@ import { remainsOf } from '../core/play-checks.js';
 import { setScene, type Scene } from '../core/scene.js';
 import { element, Random } from '../simulation/random.js';
 import { startModule } from './support/applications.js';
+import { Client, TRANSPORTS } from './call-clients.js';
 import { WITHOUT } from './call-faults.js';
 import { options, Services, type Visit } from './call-methods.js';
 import { CallModel, PAUSE_MAX } from './call-model.js';
-import { Client, isOrigin, type Body, type Call, type Request, type Way } from './calls.js';
+import { isOrigin, type Body, type Call, type Request, type Way } from './calls.js';
 import { EndpointPlay, LITERAL, type Reader, type Stage } from './endpoint-play.js';
 
 const RESOURCES = ['a', 'b', 'c'];
@@ -141,7 +142,7 @@ export class CallPlay implements Stage {
       resources: way === 'literal' ? LITERAL : wanted.length > 0 ? wanted : RESOURCES,
       isReentrant: this.dice.chance(0.6),
       isOptional: way !== 'using' && this.dice.chance(0.3),
-      client: new Client(),
+      client: new Client(isOrigin(way) ? this.dice.pick(TRANSPORTS) : null),
     };
   }
 

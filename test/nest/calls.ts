@@ -1,7 +1,7 @@
-// What calls at random consist of: who makes them, what they ask for, and what runs under their locks.
-import { Writable } from 'node:stream';
-
+// What calls at random consist of: what they ask for, and what runs under their locks.
 import type { Lock } from 'nestjs-locked';
+
+import type { Client } from './call-clients.js';
 
 /** What a method returns: a promise, an async generator, or an Observable. */
 export type Kind = 'promise' | 'steps' | 'values';
@@ -11,29 +11,6 @@ export type Origin = 'literal' | 'context' | 'arguments';
 
 /** How a lock is asked for: by hand, by a method of some kind, or by an endpoint. */
 export type Way = 'using' | Kind | Origin;
-
-/** Who makes a call, and may leave before it has ended. */
-export class Client {
-  readonly #abortion = new AbortController();
-  /** Where an endpoint's answer goes. */
-  readonly response = new Writable();
-  leftAt = Infinity;
-
-  /** Gives up the wait of `using`, and leaves what goes on after the call. */
-  get signal(): AbortSignal {
-    return this.#abortion.signal;
-  }
-
-  get hasLeft(): boolean {
-    return this.leftAt < Infinity;
-  }
-
-  leave(now: number): void {
-    this.leftAt = Math.min(this.leftAt, now);
-    this.#abortion.abort();
-    this.response.destroy();
-  }
-}
 
 /** What is asked for, and from where. */
 export interface Request {
@@ -125,6 +102,7 @@ export function isOrigin(way: Way): way is Origin {
   return way === 'literal' || way === 'context' || way === 'arguments';
 }
 
-export function nameOf({ application, resources, way }: Request): string {
-  return `${way} of ${resources.join('+')} in application ${application}`;
+export function nameOf({ application, client, resources, way }: Request): string {
+  const over = client.transport === null ? '' : ` over ${client.transport}`;
+  return `${way} of ${resources.join('+')} in application ${application}${over}`;
 }

@@ -1,10 +1,10 @@
 // The model of an endpoint at random: how long a response keeps its lock, and what has to come of
 // it. To the model of calls, the response is a body, and each run of the handler one that joins it.
-import { HttpException } from '@nestjs/common';
-import { currentLock, LockLostError, RedlockError, type Lock } from 'nestjs-locked';
+import { currentLock, LockLostError, type Lock } from 'nestjs-locked';
 
 import { isAsyncIterable } from '../../lib/nest/result-checks.js';
-import { faultOfFailure, statusOf } from './call-faults.js';
+import { faultOfTranslation, originalOf } from './call-clients.js';
+import { faultOfFailure, isLockOf } from './call-faults.js';
 import type { CallModel } from './call-model.js';
 import { Body, type Call, type Endpoint, type Kind, type Request } from './calls.js';
 
@@ -64,7 +64,10 @@ export class EndpointTry implements Endpoint {
     if (this.#hasEnded) this.#find('begins although nobody waits for it');
     this.hasBegun = true;
     if (this.call.way === 'arguments') return;
-    if (this.#model.isNew(currentLock())) this.#enter();
+    const lock = currentLock();
+    // A lock that is new may also be that of a call around it, which has come meanwhile.
+    const isOwn = lock !== undefined && isLockOf(this.call, lock);
+    if (isOwn && this.#model.isNew(lock)) this.#enter();
     else this.#model.enterWithout(this.call);
   }
 
@@ -118,7 +121,9 @@ export class EndpointTry implements Endpoint {
   /** The response has ended, as the outer interceptors see it. */
   end(error?: unknown): void {
     const original = originalOf(error);
-    this.#model.findOf(this.call, faultOfTranslation(error) ?? this.#faultOf(original));
+    this.#model.correct(this.call, original);
+    const fault = faultOfTranslation(error, this.call.client) ?? this.#faultOf(original);
+    this.#model.findOf(this.call, fault);
     this.#model.checkContext(this.call.inside);
     this.drop();
   }
@@ -139,7 +144,11 @@ export class EndpointTry implements Endpoint {
 
   /** Nobody reads on. */
   dropRuns(): void {
+    const { body, client } = this.call;
     for (const run of this.#runs) this.#model.drop(run);
+    const isUnread = this.streamed !== null && this.streamed.body === null;
+    const isSilent = isUnread && client.transport === 'graphql';
+    if (isSilent && body !== null) this.#model.forgive(body.signal);
   }
 
   #beginPart(way: Kind): Call {
@@ -160,10 +169,14 @@ export class EndpointTry implements Endpoint {
 
   /** Whether the stream of a run waits to be read. What will not be sent is dropped. */
   #isUnread(run: Call): boolean {
-    if (run !== this.streamed || !this.#isKept || !this.#model.isUnderWay(run)) return false;
+    if (run !== this.streamed || !this.#isKept) return false;
     const { body, client } = this.call;
     if (body?.lock.isLost() === true) return false;
-    return !this.#hasEnded || (this.given.length > 0 && !client.response.closed);
+    const isSent = this.given.length > 0;
+    // Nobody tells that something else was sent in its place: only the end of the lock drops it.
+    if (client.transport === 'graphql' && isSent) return true;
+    if (!this.#model.isUnderWay(run)) return false;
+    return !this.#hasEnded || (isSent && !client.isClosed);
   }
 
   #faultOf(error: unknown): string | null {
@@ -216,28 +229,4 @@ export class EndpointTry implements Endpoint {
   #find(fault: string): void {
     this.#model.findOf(this.call, fault);
   }
-}
-
-/** What a lock error was before it was translated. */
-function originalOf(error: unknown): unknown {
-  return error instanceof HttpException && error.cause instanceof RedlockError
-    ? error.cause
-    : error;
-}
-
-const statuses = {
-  LOCK_TAKEN: 423,
-  NO_QUORUM: 503,
-  LOCK_EXPIRED: 503,
-  REDLOCK_CLOSED: 503,
-  LOCK_LOST: 500,
-  // A mistake in the program, which has no translation.
-  LOCK_REENTRY: null,
-};
-
-function faultOfTranslation(error: unknown): string | null {
-  const original = originalOf(error);
-  if (!(original instanceof RedlockError)) return null;
-  const status = statusOf(error);
-  return status === statuses[original.code] ? null : `answers ${String(original)} by ${status}`;
 }

@@ -1,12 +1,8 @@
-// The endpoints of calls at random: Nest calls them, interceptors outside and inside of their locks
-// try again, time out, answer by themselves and call more, and their clients leave.
-import {
-  UseInterceptors,
-  type ExecutionContext,
-  type NestInterceptor,
-  type Provider,
-} from '@nestjs/common';
-import { APP_INTERCEPTOR, ExternalContextCreator } from '@nestjs/core';
+// The endpoints of calls at random: Nest calls them over all its transports, interceptors outside
+// and inside of their locks try again, time out, answer by themselves and call more, and their
+// clients leave.
+import { UseInterceptors, type NestInterceptor, type Provider } from '@nestjs/common';
+import { APP_INTERCEPTOR } from '@nestjs/core';
 import type { TestingModule } from '@nestjs/testing';
 import { fromContext, type LockedResource } from 'nestjs-locked';
 import {
@@ -29,11 +25,13 @@ import {
 } from 'rxjs';
 
 import { isAsyncIterable } from '../../lib/nest/result-checks.js';
-import { element, type Random } from '../simulation/random.js';
+import type { Random } from '../simulation/random.js';
+import type { Client } from './call-clients.js';
 import { Services, type Bodies, type Visit } from './call-methods.js';
 import type { CallModel } from './call-model.js';
-import type { Body, Call, Client, Kind, Origin, Request } from './calls.js';
-import { EndpointTry } from './endpoint-model.js';
+import type { Body, Kind, Origin, Request } from './calls.js';
+import { Exchange, exchangeOf, type Handlers } from './endpoint-exchange.js';
+import type { EndpointTry } from './endpoint-model.js';
 
 const KINDS: readonly Kind[] = ['promise', 'steps', 'values'];
 /** What endpoints lock whose resource is a literal. */
@@ -84,10 +82,8 @@ export class EndpointPlay {
     const { client, inside } = request;
     const handlers: Handlers = application.get(this.#services[origin].of(request));
     const exchange = new Exchange(request, dice.pick(KINDS));
-    const { kind } = exchange;
-    const handle = application.get(ExternalContextCreator).create(handlers, handlers[kind], kind);
     try {
-      const answer: unknown = await handle(exchange, client.response);
+      const answer = await exchange.send(application, handlers);
       model.checkContext(inside);
       await this.#read(exchange, answer);
     } catch (error) {
@@ -96,9 +92,9 @@ export class EndpointPlay {
     }
     for (const each of exchange.tries) each.dropRuns();
     const sending = exchange.tries.filter(({ isSending }) => isSending).length;
-    const listening = client.response.listenerCount('close');
-    if (listening > sending) model.findOf(request, `has ${listening} listeners on its response`);
-    if (!client.hasLeft) client.response.end();
+    const listening = client.listenerCount;
+    if (listening > sending) model.findOf(request, `has ${listening} listeners on its client`);
+    client.close();
   }
 
   async #read({ latest, request }: Exchange, answer: unknown): Promise<void> {
@@ -141,22 +137,24 @@ export class EndpointPlay {
       );
     }).pipe(retry(this.#atMostTwice()));
     const isLeft = fromEvent(client.signal, 'abort');
-    // As Nest does where the client of server-sent events leaves.
-    return dice.chance(0.3) ? tries.pipe(takeUntil(isLeft), defaultIfEmpty('left')) : tries;
+    // As Nest does where the client of a gateway, or of server-sent events, leaves.
+    const isEnded = client.transport === 'ws' || dice.chance(0.3);
+    return isEnded ? tries.pipe(takeUntil(isLeft), defaultIfEmpty('left')) : tries;
   };
 
   /** Inside of the lock, as a transaction. */
   readonly #aroundResponse: NestInterceptor['intercept'] = (context, next) => {
     const { dice } = this.#stage;
-    const { kind, latest } = exchangeOf(context);
+    const { kind, latest, request } = exchangeOf(context);
+    // Of values that come one by one none is a stream, and other transports send none.
+    const maySend = kind === 'promise' && request.client.transport === 'http';
     latest.begin();
     const answered = (): Observable<unknown> =>
       dice.chance(0.1) ? of('of an interceptor') : next.handle();
     const response = defer(() => this.#act(latest)).pipe(
       concatMap(answered),
       concatMap((answer: unknown) => this.#handOn(latest, answer)),
-      // Of values that come one by one, none is a stream.
-      map((answer) => (kind === 'promise' ? this.#inStead(latest, answer) : answer)),
+      map((answer) => (maySend ? this.#inStead(latest, answer) : answer)),
     );
     return (dice.chance(0.3) ? this.#timed(latest, response) : response).pipe(
       tap({
@@ -248,46 +246,6 @@ export class EndpointPlay {
   #pause(limit: number): Promise<void> {
     return this.#stage.sleep(1 + this.#stage.upTo(limit));
   }
-}
-
-/** One request, and its answer. */
-class Exchange implements Visit {
-  readonly request: Request;
-  readonly kind: Kind;
-  readonly tries: EndpointTry[] = [];
-  /** What the last try has failed by. */
-  error: unknown;
-
-  constructor(request: Request, kind: Kind) {
-    this.request = request;
-    this.kind = kind;
-  }
-
-  get latest(): EndpointTry {
-    return element(this.tries, this.tries.length - 1);
-  }
-
-  /** What the handler is called for. */
-  get call(): Call {
-    return this.latest.current;
-  }
-
-  tryAgain(model: CallModel): EndpointTry {
-    const latest = new EndpointTry(model, this.request);
-    this.tries.push(latest);
-    return latest;
-  }
-}
-
-/** The methods, as Nest calls them. */
-interface Handlers {
-  promise(...given: unknown[]): unknown;
-  steps(...given: unknown[]): unknown;
-  values(...given: unknown[]): unknown;
-}
-
-function exchangeOf(context: ExecutionContext): Exchange {
-  return context.getArgByIndex<Exchange>(0);
 }
 
 async function* passOn(steps: AsyncIterable<unknown, unknown>): AsyncGenerator<unknown, unknown> {
