@@ -90,8 +90,8 @@ export class Lock implements AsyncDisposable {
 
   /**
    * Gives the lock a new lifetime of `ttl` ms, by default the last one it was given. If it has more
-   * left, it keeps that. When this rejects with a `NoQuorumError`, the lock is still held for what
-   * remained of it.
+   * left, it keeps that. From then on the watchdog, too, gives it this ttl. When this rejects with
+   * a `NoQuorumError`, the lock is still held for what remained of it.
    * @throws LockLostError when the lock is not held any more. Also when `maxHold` is over: then
    *   it stays held until its validity ends.
    * @throws NoQuorumError when too few nodes extended it within the node timeout.
