@@ -58,8 +58,9 @@ const handledKey = Symbol.for('nestjs-locked.handled');
  * run. A gRPC client also leaves by cancelling the call, or when its deadline is over.
  *
  * The lock waits for a handler's unfinished stream, even when the client has its response, unless
- * nobody has begun to read the stream by then. It waits for what a handler writes by itself, with
- * `@Res()`, only if the handler awaits the end of that.
+ * nobody has begun to read the stream by then. That is not known over GraphQL, where only `maxHold`
+ * ends the lock of a stream that an inner interceptor has answered something else for. It waits for
+ * what a handler writes by itself, with `@Res()`, only if the handler awaits the end of that.
  *
  * Over HTTP: 423 for taken, 503 for no quorum, expired and closed, both with `Retry-After` (1 s
  * where nothing better is known), 500 for lost. Otherwise `RpcException`,

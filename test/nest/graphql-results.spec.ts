@@ -15,7 +15,7 @@ import {
 } from '@nestjs/graphql';
 import { graphql, parse, subscribe, type ExecutionResult } from 'graphql';
 import { currentLock, Locked, RedlockService, type Lock } from 'nestjs-locked';
-import { concatMap, map } from 'rxjs';
+import { map } from 'rxjs';
 
 import { startServer } from './support/applications.js';
 import { Gate, rejection, turn } from './support/events.js';
@@ -41,19 +41,15 @@ const iterating: NestInterceptor = {
   intercept: (_context, next) => next.handle().pipe(map(() => new IterableAccount())),
 };
 
-async function* closingPrices(): AsyncGenerator<object> {
+async function* insteadOf(events: AsyncGenerator, isEnding: boolean): AsyncGenerator<object> {
+  if (isEnding) await events.return(undefined);
   yield { replaced: 0, ended: 0 };
 }
 
-/** Answers with other events than the resolver; `end` is told of these. */
-const replacing = (end: (events: AsyncGenerator) => Promise<unknown>): NestInterceptor => ({
+/** Answers with other events than the resolver, and ends those or not. */
+const replacing = (isEnding: boolean): NestInterceptor => ({
   intercept: (_context, next) =>
-    next.handle().pipe(
-      concatMap(async (events: AsyncGenerator) => {
-        await end(events);
-        return closingPrices();
-      }),
-    ),
+    next.handle().pipe(map((events: AsyncGenerator) => insteadOf(events, isEnding))),
 });
 
 @Resolver(() => Account)
@@ -137,14 +133,14 @@ class Prices {
   }
 
   @Subscription(() => Int)
-  @UseInterceptors(replacing(async () => undefined))
-  @Locked('account:42')
+  @UseInterceptors(replacing(false))
+  @Locked('account:42', { ttl: 200, maxHold: 300 })
   async *replaced(): AsyncGenerator<{ replaced: number }, void> {
     yield { replaced: 1 };
   }
 
   @Subscription(() => Int)
-  @UseInterceptors(replacing((events) => events.return(undefined)))
+  @UseInterceptors(replacing(true))
   @Locked('account:42')
   async *ended(): AsyncGenerator<{ ended: number }, void> {
     yield { ended: 1 };
@@ -171,7 +167,7 @@ async function start() {
     fieldResolverEnhancers: ['interceptors'],
   });
   const metadata = { imports: [module], providers: [Accounts, Prices] };
-  const { application } = await startServer(metadata, { shutdownTimeout: 0 }, nodes);
+  const { application } = await startServer(metadata, {}, nodes);
   const { schema } = application.get(GraphQLSchemaHost);
   const open = (field: string) =>
     subscribe({ schema, document: parse(`subscription { ${field} }`) }) as Promise<
@@ -227,20 +223,24 @@ describe('a @Locked subscription of GraphQL', () => {
     expect(await redlock.inspect('account:42')).toMatchObject({ state: 'free' });
   });
 
-  it.each([
-    ['replaced', 'held'],
-    ['ended', 'free'],
-  ])(
-    'keeps its lock when an interceptor answers in its place, unless that ends it: %s',
-    async (field, state) => {
-      const { open, redlock } = await start();
-      const events = await open(field);
+  it('keeps its lock until maxHold when an interceptor answers with other events', async () => {
+    const { open, redlock } = await start();
+    const events = await open('replaced');
+    expect((await events.next()).value).toEqual({ data: { replaced: 0 } });
+    await turn();
 
-      for await (const event of events) expect(event).toEqual({ data: { [field]: 0 } });
+    expect(await redlock.tryAcquire('account:42')).toBeNull();
+    await using lock = await redlock.acquire('account:42', 1_000, { wait: 5_000 });
+    expect(lock.isValid).toBe(true);
+  });
 
-      expect(await redlock.inspect('account:42')).toMatchObject({ state });
-    },
-  );
+  it('releases when such an interceptor ends the events of the resolver', async () => {
+    const { open, redlock } = await start();
+    const events = await open('ended');
+    expect((await events.next()).value).toEqual({ data: { ended: 0 } });
+
+    expect(await redlock.inspect('account:42')).toMatchObject({ state: 'free' });
+  });
 
   it('is told by GraphQL itself that there are no events where it is skipped', async () => {
     const { open, redlock } = await start();
