@@ -1,17 +1,10 @@
-// Who makes calls at random, and what the transport of an endpoint tells: the endpoint of its client,
-// and the client of a lock error.
 import { EventEmitter } from 'node:events';
 import { Writable } from 'node:stream';
 
-import { HttpException } from '@nestjs/common';
-import { RpcException } from '@nestjs/microservices';
-import { WsException } from '@nestjs/websockets';
-import { RedlockError } from 'nestjs-locked';
+/** What endpoints are asked over; RPC is that of gRPC, whose calls can be cancelled. */
+export const TRANSPORTS = ['http', 'rpc', 'ws', 'graphql'] as const;
 
-/** What an endpoint is asked over; RPC is that of gRPC, whose calls can be cancelled. */
-export type Transport = 'http' | 'rpc' | 'ws' | 'graphql';
-
-export const TRANSPORTS: readonly Transport[] = ['http', 'rpc', 'ws', 'graphql'];
+type Transport = (typeof TRANSPORTS)[number];
 
 /** Who makes a call, and may leave before it has ended; not over GraphQL, which does not tell. */
 export class Client {
@@ -65,43 +58,4 @@ export class Client {
   close(): void {
     if (!this.hasLeft) this.#response.end();
   }
-}
-
-/** What a lock error was before it was translated. */
-export function originalOf(error: unknown): unknown {
-  return error instanceof Error && error.cause instanceof RedlockError ? error.cause : error;
-}
-
-/** The status that an endpoint answers with; null where the error has none. */
-export function statusOf(error: unknown): number | null {
-  return error instanceof HttpException ? error.getStatus() : null;
-}
-
-/** What is wrong with what a client is told of a lock error; null where nothing is. */
-export function faultOfTranslation(error: unknown, { transport }: Client): string | null {
-  const original = originalOf(error);
-  if (!(original instanceof RedlockError)) return null;
-  const { code } = original;
-  // A mistake in the program has no translation.
-  const named = code === 'LOCK_REENTRY' ? undefined : code;
-  const [told, due] =
-    transport === 'http' ? [statusOf(error), STATUSES[code]] : [codeOf(error), named];
-  return told === due ? null : `tells of ${String(original)} by ${String(told)}`;
-}
-
-const STATUSES = {
-  LOCK_TAKEN: 423,
-  NO_QUORUM: 503,
-  LOCK_EXPIRED: 503,
-  REDLOCK_CLOSED: 503,
-  LOCK_LOST: 500,
-  LOCK_REENTRY: null,
-};
-
-function codeOf(error: unknown): unknown {
-  const isPackaged = error instanceof RpcException || error instanceof WsException;
-  const told: unknown = isPackaged
-    ? error.getError()
-    : Reflect.get(Object(error) as object, 'extensions');
-  return Reflect.get(Object(told) as object, 'code');
 }

@@ -1,4 +1,7 @@
 // What is wrong with calls at random, by what the model foretells; null where nothing is.
+import { HttpException } from '@nestjs/common';
+import { RpcException } from '@nestjs/microservices';
+import { WsException } from '@nestjs/websockets';
 import {
   LockLostError,
   LockReentryError,
@@ -7,7 +10,7 @@ import {
   type Lock,
 } from 'nestjs-locked';
 
-import { statusOf } from './call-clients.js';
+import type { Client } from './call-clients.js';
 import type { Call } from './calls.js';
 
 /** What comes of a call that does without its lock. */
@@ -23,7 +26,7 @@ export function faultOfStart(call: Call, lock: Lock): string | null {
 }
 
 /** Whether this may be the lock that a call gets, by what it is of, or whose it is. */
-export function isLockOf({ fate, resources }: Call, lock: Lock): boolean {
+function isLockOf({ fate, resources }: Call, lock: Lock): boolean {
   if (fate === 'own') return lock.resources.join() === resources.join();
   if (fate === 'refused') return false;
   const { ownerId, fencingToken } = fate.lock;
@@ -77,7 +80,46 @@ export function faultOfFailure(call: Call, error: unknown, now: number): string 
   return isFine ? null : `does not run: ${String(error)}`;
 }
 
+/** The status that an endpoint answers with; null where the error has none. */
+export function statusOf(error: unknown): number | null {
+  return error instanceof HttpException ? error.getStatus() : null;
+}
+
 /** Whether the result goes on after the call, and may be left before its end. */
 export function isStreamed({ way }: Call): boolean {
   return way === 'steps' || way === 'values';
+}
+
+/** What a lock error was before it was translated. */
+export function originalOf(error: unknown): unknown {
+  return error instanceof Error && error.cause instanceof RedlockError ? error.cause : error;
+}
+
+/** What is wrong with what a client is told of a lock error; null where nothing is. */
+export function faultOfTranslation(error: unknown, { transport }: Client): string | null {
+  const original = originalOf(error);
+  if (!(original instanceof RedlockError)) return null;
+  const { code } = original;
+  // A mistake in the program has no translation.
+  const named = code === 'LOCK_REENTRY' ? undefined : code;
+  const [told, due] =
+    transport === 'http' ? [statusOf(error), STATUSES[code]] : [codeOf(error), named];
+  return told === due ? null : `tells of ${String(original)} by ${String(told)}`;
+}
+
+const STATUSES = {
+  LOCK_TAKEN: 423,
+  NO_QUORUM: 503,
+  LOCK_EXPIRED: 503,
+  REDLOCK_CLOSED: 503,
+  LOCK_LOST: 500,
+  LOCK_REENTRY: null,
+};
+
+function codeOf(error: unknown): unknown {
+  const isPackaged = error instanceof RpcException || error instanceof WsException;
+  const told: unknown = isPackaged
+    ? error.getError()
+    : Reflect.get(Object(error) as object, 'extensions');
+  return Reflect.get(Object(told) as object, 'code');
 }

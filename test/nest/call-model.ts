@@ -2,11 +2,11 @@
 // call therefore gets, and what has to come of it.
 import { getEventListeners } from 'node:events';
 
-import { currentLock, LockReentryError, type Lock } from 'nestjs-locked';
+import { currentLock, type Lock } from 'nestjs-locked';
 
 import { overlapsOf } from '../core/play-checks.js';
 import type { SimulatedEnvironment } from '../support/simulated-environment.js';
-import { faultOfEnd, faultOfStart, isLockOf, isStreamed } from './call-faults.js';
+import { faultOfEnd, faultOfStart, isStreamed } from './call-faults.js';
 import { Body, isOrigin, nameOf } from './calls.js';
 import type { Client } from './call-clients.js';
 import type { Call, Endpoint, Fate, Request } from './calls.js';
@@ -62,7 +62,7 @@ export class CallModel {
   }
 
   #fateOf(request: Request): Fate {
-    this.noticeLock(request.inside);
+    this.noticeLocks(request.inside);
     return fateOf(request);
   }
 
@@ -107,14 +107,8 @@ export class CallModel {
   }
 
   end(call: Call, result: unknown, error: unknown): void {
-    this.correct(call, error);
     this.findOf(call, faultOfEnd(call, result, error, this.now));
     this.drop(call);
-  }
-
-  /** In the tick of a call that is refused, one further out may have got its lock, unseen. */
-  correct(call: Call, error: unknown): void {
-    if (call.fate === 'own' && error instanceof LockReentryError) call.fate = this.#fateOf(call);
   }
 
   /** Nobody waits for it any more. */
@@ -128,7 +122,7 @@ export class CallModel {
 
   /** In the running context, that of `inside`, the lock of the innermost open body is current. */
   checkContext(inside: Body | null): void {
-    this.noticeLock(inside);
+    this.noticeLocks(inside);
     const [innermost] = openFrom(inside);
     const current = currentLock();
     if (current === innermost?.lock || isFading(current, inside)) return;
@@ -139,13 +133,11 @@ export class CallModel {
   }
 
   /** A response may have its lock before its handler begins, or although nobody waits for that. */
-  noticeLock(inside: Body | null): void {
-    const lock = currentLock();
-    if (lock === undefined || !this.isNew(lock)) return;
-    const waiting = [...allFrom(inside)]
-      .map(({ call }) => call)
-      .filter((call) => call.body === null && (!call.isWithout || this.isUnderWay(call)));
-    waiting.find((call) => isLockOf(call, lock))?.endpoint?.onLock(lock);
+  noticeLocks(inside: Body | null): void {
+    // From the outside in: what the context of one holds, those of all further in hold too.
+    for (const { call } of [...allFrom(inside)].reverse()) {
+      if (call.body === null) call.endpoint?.noticeLock();
+    }
   }
 
   /** Open bodies have their locks or learn of the loss, and no two have one resource. */

@@ -35,8 +35,8 @@ export interface Endpoint {
   readonly hasBegun: boolean;
   /** Whether it keeps the lock for what goes on after the endpoint's call. */
   readonly isBusy: boolean;
-  /** Its lock is there. */
-  onLock(lock: Lock): void;
+  /** Its lock may be there. */
+  noticeLock(): void;
   /** A run of the handler is about to begin. */
   onRun(run: Call): void;
 }

@@ -42,8 +42,8 @@ export class Exchange implements Visit {
     const { kind } = this;
     const { rest, transport } = this.request.client;
     const creator = application.get(ExternalContextCreator);
-    const usual = [undefined, undefined, undefined, undefined, undefined] as const;
-    const handle = creator.create(handlers, handlers[kind], kind, ...usual, transport ?? 'http');
+    const defaults = [undefined, undefined, undefined, undefined, undefined] as const;
+    const handle = creator.create(handlers, handlers[kind], kind, ...defaults, transport ?? 'http');
     return handle(this, ...rest);
   }
 

@@ -1,10 +1,11 @@
 // The model of an endpoint at random: how long a response keeps its lock, and what has to come of
 // it. To the model of calls, the response is a body, and each run of the handler one that joins it.
+import { AsyncLocalStorage } from 'node:async_hooks';
+
 import { currentLock, LockLostError, type Lock } from 'nestjs-locked';
 
 import { isAsyncIterable } from '../../lib/nest/result-checks.js';
-import { faultOfTranslation, originalOf } from './call-clients.js';
-import { faultOfFailure, isLockOf } from './call-faults.js';
+import { faultOfFailure, faultOfTranslation, originalOf } from './call-faults.js';
 import type { CallModel } from './call-model.js';
 import { Body, type Call, type Endpoint, type Kind, type Request } from './calls.js';
 
@@ -22,6 +23,8 @@ export class EndpointTry implements Endpoint {
   /** Whether it ended with something to be sent that keeps the lock. */
   isSending = false;
   readonly #model: CallModel;
+  /** The lock that its own context holds, from when it has begun. */
+  #lockHere: (() => Lock | undefined) | null = null;
   readonly #runs: Call[] = [];
   /** Whether what is read after the response keeps the lock. */
   #isKept = false;
@@ -63,11 +66,11 @@ export class EndpointTry implements Endpoint {
   begin(): void {
     if (this.#hasEnded) this.#find('begins although nobody waits for it');
     this.hasBegun = true;
+    this.#lockHere = AsyncLocalStorage.bind(currentLock);
     if (this.call.way === 'arguments') return;
-    const lock = currentLock();
     // A lock that is new may also be that of a call around it, which has come meanwhile.
-    const isOwn = lock !== undefined && isLockOf(this.call, lock);
-    if (isOwn && this.#model.isNew(lock)) this.#enter();
+    this.#model.noticeLocks(this.call.inside);
+    if (this.#model.isNew(currentLock())) this.#enter();
     else this.#model.enterWithout(this.call);
   }
 
@@ -85,7 +88,7 @@ export class EndpointTry implements Endpoint {
   /** The handler gives what is to be read. */
   stream(run: Call): void {
     this.streamed = run;
-    this.#model.noticeLock(this.inside);
+    this.#model.noticeLocks(this.inside);
     this.#isKept = this.call.body !== null;
   }
 
@@ -96,7 +99,9 @@ export class EndpointTry implements Endpoint {
     return run;
   }
 
-  onLock(lock: Lock): void {
+  noticeLock(): void {
+    const lock = this.#lockHere?.();
+    if (lock === undefined || !this.#model.isNew(lock)) return;
     this.#model.admit(this.inside, lock);
     if (this.#isOver) this.inside.end();
   }
@@ -121,7 +126,6 @@ export class EndpointTry implements Endpoint {
   /** The response has ended, as the outer interceptors see it. */
   end(error?: unknown): void {
     const original = originalOf(error);
-    this.#model.correct(this.call, original);
     const fault = faultOfTranslation(error, this.call.client) ?? this.#faultOf(original);
     this.#model.findOf(this.call, fault);
     this.#model.checkContext(this.call.inside);
