@@ -4,6 +4,7 @@ import { Locked, type LockedResource } from 'nestjs-locked';
 import { defer, Observable } from 'rxjs';
 
 import { element } from '../simulation/random.js';
+import { DOMAINS, type DomainName } from './call-domains.js';
 import type { Call, Request } from './calls.js';
 
 /** So short that locks are lost, waits are in vain, and what nobody reads on ends soon; in ms. */
@@ -23,19 +24,30 @@ export interface Bodies {
   doWithout(call: Call): Promise<string>;
 }
 
-/** One service for each way to deal with what the context has, and with what others have. */
+/** One service for each domain, and way to deal with what the context has, and what others have. */
 export class Services {
   readonly all: readonly Service[];
 
   constructor(bodies: Bodies, resource: LockedResource) {
-    this.all = [false, true].flatMap((isReentrant) =>
-      [false, true].map((isOptional) => serviceOf(bodies, resource, isReentrant, isOptional)),
+    this.all = DOMAINS.flatMap((domain) =>
+      [false, true].flatMap((isReentrant) =>
+        [false, true].map((isOptional) =>
+          serviceOf(bodies, resource, { domain, isReentrant, isOptional }),
+        ),
+      ),
     );
   }
 
-  of({ isReentrant, isOptional }: Request): Service {
-    return element(this.all, 2 * Number(isReentrant) + Number(isOptional));
+  of({ domain, isReentrant, isOptional }: Request): Service {
+    const place = 4 * DOMAINS.indexOf(domain.name) + 2 * Number(isReentrant) + Number(isOptional);
+    return element(this.all, place);
   }
+}
+
+interface Wishes {
+  readonly domain: DomainName;
+  readonly isReentrant: boolean;
+  readonly isOptional: boolean;
 }
 
 type Service = ReturnType<typeof serviceOf>;
@@ -43,10 +55,9 @@ type Service = ReturnType<typeof serviceOf>;
 function serviceOf(
   bodies: Bodies,
   resource: LockedResource,
-  reentrant: boolean,
-  isOptional: boolean,
+  { domain, isReentrant, isOptional }: Wishes,
 ) {
-  const wishes = { ...options, reentrant };
+  const wishes = { ...options, redlock: domain, reentrant: isReentrant };
   const doWithout = ({ call }: Visit): Promise<string> => bodies.doWithout(call);
   const orElse = <Fallback>(fallback: Fallback): Fallback | 'throw' =>
     isOptional ? fallback : 'throw';

@@ -198,13 +198,13 @@ export class CallModel {
 
 /**
  * A body has its lock until it ends, and so has all that is called in its context. A lost lock is
- * none, nor is that of another application; and only who acquired a lock can be joined.
+ * none, nor is that of another lock domain; and only who acquired a lock can be joined.
  */
-function fateOf({ application, resources, isReentrant, inside }: Request): Fate {
+function fateOf({ domain, resources, isReentrant, inside }: Request): Fate {
   const overlapping = [...openFrom(inside)].filter(
     ({ call, lock, owner }) =>
       owner === null &&
-      call.application === application &&
+      call.domain === domain &&
       lock.isValid &&
       resources.some((resource) => lock.resources.includes(resource)),
   );

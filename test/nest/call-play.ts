@@ -1,11 +1,11 @@
-// Calls of the Nest layer at random, in virtual time: two applications lock over the same nodes, by
-// `using`, by `@Locked` methods of several kinds and by endpoints, and their bodies call more, whose
-// ends they await or not. Whatever fails, each call gets and gives what the model in call-model.ts
-// says, no two bodies have one resource at once, losses are told, and in the end nothing is left.
+// Calls of the Nest layer at random, in virtual time: two applications of two lock domains each lock
+// over the same nodes, by `using`, by `@Locked` methods of several kinds and by endpoints, and their
+// bodies call more, whose ends they await or not. Whatever fails, each call gets and gives what the
+// model in call-model.ts says, no two bodies have one resource at once, losses are told, and in the
+// end nothing is left.
 import { AsyncLocalStorage } from 'node:async_hooks';
 
-import type { TestingModule } from '@nestjs/testing';
-import { LockLostError, RedlockService, type Lock } from 'nestjs-locked';
+import { LockLostError, type Lock } from 'nestjs-locked';
 import {
   concat,
   defer,
@@ -21,9 +21,9 @@ import {
 
 import { remainsOf } from '../core/play-checks.js';
 import { setScene, type Scene } from '../core/scene.js';
-import { element, Random } from '../simulation/random.js';
-import { startModule } from './support/applications.js';
+import { Random } from '../simulation/random.js';
 import { Client, TRANSPORTS } from './call-clients.js';
+import { startDomains, type Domain } from './call-domains.js';
 import { WITHOUT } from './call-faults.js';
 import { options, Services, type Visit } from './call-methods.js';
 import { CallModel, PAUSE_MAX } from './call-model.js';
@@ -44,17 +44,15 @@ const STEPS = 40;
 const CALLS_MAX = 20;
 const CONTEXTS_MAX = 10;
 
-const settings = { quarantine: false, shutdownTimeout: 200 };
-
-/** One play: its own nodes, applications and calls, all drawn from its seed. */
+/** One play: its own nodes, lock domains and calls, all drawn from its seed. */
 export class CallPlay implements Stage {
   readonly findings: readonly string[];
   readonly dice: Random;
   readonly model: CallModel;
   readonly #scene: Scene;
-  readonly #applications: TestingModule[] = [];
+  #domains: readonly Domain[] = [];
   readonly #services = new Services(this, ({ call }: Visit) => call.resources);
-  readonly #endpoints = new EndpointPlay(this);
+  readonly #endpoints: EndpointPlay;
   /** Async contexts to call in from elsewhere, also after the end of the body each is of. */
   readonly #contexts: { readonly run: (act: () => void) => void; readonly of: Body | null }[] = [];
   /** Whether nodes forget locks here, so that two bodies may have one resource. */
@@ -68,19 +66,16 @@ export class CallPlay implements Stage {
     this.#isForgetful = this.dice.chance(0.2);
     this.model = new CallModel(seed, this.#scene.environment, this.#isForgetful);
     this.findings = this.model.findings;
+    this.#endpoints = new EndpointPlay(this);
   }
 
   async run(): Promise<void> {
-    const { environment, nodes } = this.#scene;
-    const metadata = { providers: [...this.#services.all, ...this.#endpoints.providers] };
-    for (let count = 0; count < 2; count += 1) {
-      const application = await startModule(metadata, { ...settings, environment }, nodes);
-      this.#applications.push(application);
-    }
+    const providers = [...this.#services.all, ...this.#endpoints.providers];
+    this.#domains = await startDomains(this.#scene, { providers });
     this.#contexts.push({ run: AsyncLocalStorage.snapshot(), of: null });
     for (let step = 0; step < STEPS; step += 1) {
       this.#act();
-      await environment.advance(this.upTo(30));
+      await this.#scene.environment.advance(this.upTo(30));
       this.model.checkOpen();
       this.model.checkEnded();
     }
@@ -99,11 +94,11 @@ export class CallPlay implements Stage {
     else if (choice < 0.85) node.delay({ request: this.upTo(20), answer: this.upTo(20) });
     else if (choice < 0.9) node.fail(this.dice.pick(['down', 'answerLost', 'answerOdd']));
     else if (choice < 0.95) environment.block(this.upTo(400));
-    else if (choice < 0.96) this.#close(this.dice.pick(this.#applications));
+    else if (choice < 0.96) this.#close(this.dice.pick(this.#domains));
     else if (this.#isForgetful) for (const each of nodes) each.lose();
   }
 
-  #close(application: TestingModule): void {
+  #close({ application }: Domain): void {
     this.#closing += 1;
     void application.close().then(() => (this.#closing -= 1));
   }
@@ -122,7 +117,7 @@ export class CallPlay implements Stage {
   async #make(request: Request): Promise<void> {
     const { way } = request;
     if (isOrigin(way)) {
-      await this.#endpoints.ask(request, way, this.#applicationOf(request));
+      await this.#endpoints.ask(request, way);
     } else {
       const call = this.model.begin(request);
       await this.model.judge(call, this.#resultOf(call));
@@ -134,20 +129,16 @@ export class CallPlay implements Stage {
     const way = this.dice.pick(WAYS);
     const wanted = RESOURCES.filter(() => this.dice.chance(0.5));
     // What the surrounding body holds is of most interest.
-    const any = this.dice.integer(0, 1);
+    const any = this.dice.pick(this.#domains);
     return {
       way,
       inside,
-      application: this.dice.chance(0.6) ? (inside?.call.application ?? any) : any,
+      domain: this.dice.chance(0.6) ? (inside?.call.domain ?? any) : any,
       resources: way === 'literal' ? LITERAL : wanted.length > 0 ? wanted : RESOURCES,
       isReentrant: this.dice.chance(0.6),
       isOptional: way !== 'using' && this.dice.chance(0.3),
       client: new Client(isOrigin(way) ? this.dice.pick(TRANSPORTS) : null),
     };
-  }
-
-  #applicationOf({ application }: Request): TestingModule {
-    return element(this.#applications, application);
   }
 
   async #callLater(inside: Body | null): Promise<void> {
@@ -156,9 +147,8 @@ export class CallPlay implements Stage {
   }
 
   async #resultOf(call: Call): Promise<unknown> {
-    const { client, isReentrant, resources, way } = call;
-    const application = this.#applicationOf(call);
-    const methods = application.get(this.#services.of(call));
+    const { client, domain, isReentrant, resources, way } = call;
+    const methods = domain.application.get(this.#services.of(call));
     if (way === 'promise') return methods.promise({ call });
     // A lock of its own ends by its maxHold, and with it what nobody reads on.
     const reader = { ...call, isRude: call.fate === 'own' };
@@ -166,7 +156,7 @@ export class CallPlay implements Stage {
     if (way === 'values') return this.#observe(call, methods.values({ call }));
     const body = (lock: Lock): Promise<string> => this.runOnce(call, lock);
     const wishes = { ...options, signal: client.signal, reentrant: isReentrant };
-    return application.get(RedlockService).using(resources, wishes, body);
+    return domain.redlock.using(resources, wishes, body);
   }
 
   /** Outside of the lock, where the call may be made again. A loss is told from within. */
@@ -276,7 +266,7 @@ export class CallPlay implements Stage {
     await environment.advance(8_000);
     this.model.checkAllEnded();
     if (this.#closing > 0) this.model.find('an application never closes');
-    const services = this.#applications.map((application) => application.get(RedlockService));
+    const services = this.#domains.map(({ redlock }) => redlock);
     this.model.find(...(await remainsOf(this.#scene, services, RESOURCES)));
   }
 

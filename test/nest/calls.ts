@@ -2,6 +2,7 @@
 import type { Lock } from 'nestjs-locked';
 
 import type { Client } from './call-clients.js';
+import type { Domain } from './call-domains.js';
 
 /** What a method returns: a promise, an async generator, or an Observable. */
 export type Kind = 'promise' | 'steps' | 'values';
@@ -15,8 +16,8 @@ export type Way = 'using' | Kind | Origin;
 /** What is asked for, and from where. */
 export interface Request {
   readonly way: Way;
-  /** Which application is asked. */
-  readonly application: number;
+  /** Which lock domain is asked. */
+  readonly domain: Domain;
   readonly resources: readonly string[];
   readonly isReentrant: boolean;
   /** Whether it does without the lock where others hold it. */
@@ -102,7 +103,7 @@ export function isOrigin(way: Way): way is Origin {
   return way === 'literal' || way === 'context' || way === 'arguments';
 }
 
-export function nameOf({ application, client, resources, way }: Request): string {
+export function nameOf({ client, domain, resources, way }: Request): string {
   const over = client.transport === null ? '' : ` over ${client.transport}`;
-  return `${way} of ${resources.join('+')} in application ${application}${over}`;
+  return `${way} of ${resources.join('+')} in the ${domain.label}${over}`;
 }

@@ -1,6 +1,5 @@
 import type { ExecutionContext } from '@nestjs/common';
 import { ExternalContextCreator } from '@nestjs/core';
-import type { TestingModule } from '@nestjs/testing';
 
 import { element } from '../simulation/random.js';
 import type { Visit } from './call-methods.js';
@@ -38,10 +37,11 @@ export class Exchange implements Visit {
   }
 
   /** Asks for the answer, as Nest's packages do, each for its transport. */
-  send(application: TestingModule, handlers: Handlers): Promise<unknown> {
+  send(handlers: Handlers): Promise<unknown> {
     const { kind } = this;
-    const { rest, transport } = this.request.client;
-    const creator = application.get(ExternalContextCreator);
+    const { client, domain } = this.request;
+    const { rest, transport } = client;
+    const creator = domain.application.get(ExternalContextCreator);
     const defaults = [undefined, undefined, undefined, undefined, undefined] as const;
     const handle = creator.create(handlers, handlers[kind], kind, ...defaults, transport ?? 'http');
     return handle(this, ...rest);

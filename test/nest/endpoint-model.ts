@@ -119,7 +119,7 @@ export class EndpointTry implements Endpoint {
   over(error?: unknown): void {
     this.#overAt = this.#model.now;
     this.#wasBusy = this.isBusy;
-    this.#error = error;
+    this.#error = originalOf(error);
     this.call.body?.end();
   }
 

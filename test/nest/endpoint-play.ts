@@ -3,8 +3,7 @@
 // clients leave.
 import { UseInterceptors, type NestInterceptor, type Provider } from '@nestjs/common';
 import { APP_INTERCEPTOR } from '@nestjs/core';
-import type { TestingModule } from '@nestjs/testing';
-import { fromContext, type LockedResource } from 'nestjs-locked';
+import { fromContext, LockedInterceptor, type LockedResource } from 'nestjs-locked';
 import {
   catchError,
   concatMap,
@@ -27,6 +26,7 @@ import {
 import { isAsyncIterable } from '../../lib/nest/result-checks.js';
 import type { Random } from '../simulation/random.js';
 import type { Client } from './call-clients.js';
+import { originalOf } from './call-faults.js';
 import { Services, type Bodies, type Visit } from './call-methods.js';
 import type { CallModel } from './call-model.js';
 import type { Body, Kind, Origin, Request } from './calls.js';
@@ -56,7 +56,7 @@ export interface Reader {
   readonly isRude: boolean;
 }
 
-/** Asks endpoints of the play's applications. */
+/** Asks endpoints of the play's lock domains. */
 export class EndpointPlay {
   readonly providers: readonly Provider[];
   readonly #stage: Stage;
@@ -77,13 +77,13 @@ export class EndpointPlay {
   }
 
   /** Makes a request, as Nest does, and reads what it is answered. */
-  async ask(request: Request, origin: Origin, application: TestingModule): Promise<void> {
+  async ask(request: Request, origin: Origin): Promise<void> {
     const { dice, model } = this.#stage;
-    const { client, inside } = request;
-    const handlers: Handlers = application.get(this.#services[origin].of(request));
+    const { client, domain, inside } = request;
+    const handlers: Handlers = domain.application.get(this.#services[origin].of(request));
     const exchange = new Exchange(request, dice.pick(KINDS));
     try {
-      const answer = await exchange.send(application, handlers);
+      const answer = await exchange.send(handlers);
       model.checkContext(inside);
       await this.#read(exchange, answer);
     } catch (error) {
@@ -107,13 +107,20 @@ export class EndpointPlay {
   }
 
   #servicesOf(resource: LockedResource): Services {
-    const intercepted = UseInterceptors(
-      { intercept: this.#aroundResponse },
-      { intercept: this.#aroundRuns },
-    );
     const services = new Services(this.#stage, resource);
-    for (const service of services.all) intercepted(service);
+    for (const service of services.all) UseInterceptors(...this.#aroundHandlers())(service);
     return services;
+  }
+
+  #aroundHandlers(): (NestInterceptor | typeof LockedInterceptor)[] {
+    const [response, runs] = [{ intercept: this.#aroundResponse }, { intercept: this.#aroundRuns }];
+    // One LockedInterceptor acts for all, however many there are and wherever they are bound.
+    return this.#stage.dice.pick([
+      [response, runs],
+      [LockedInterceptor, response, runs],
+      [response, LockedInterceptor, runs],
+      [response, runs, LockedInterceptor],
+    ]);
   }
 
   /** Outside of the lock, which each try acquires anew. */
@@ -222,7 +229,7 @@ export class EndpointPlay {
             result = value;
             if (isAsyncIterable(value)) latest.stream(run);
           },
-          error: (error) => model.end(run, undefined, error),
+          error: (error) => model.end(run, undefined, originalOf(error)),
           complete: () => {
             if (latest.streamed !== run) model.end(run, result, undefined);
           },
