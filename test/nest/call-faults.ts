@@ -57,8 +57,8 @@ export function faultOfEnd(
   }
   if (error !== body.error) return `hides ${String(body.error)} behind ${String(error)}`;
   if (result !== body.result) return `gives ${String(result)} for ${String(body.result)}`;
-  // Of a response that is over with the handler, the endpoint tells it.
-  const isTold = endpoint !== null && way !== 'steps';
+  // Of a response that is over with the handler, the endpoint tells it; by hand, only the lock does.
+  const isTold = (endpoint !== null && way !== 'steps') || way === 'acquire';
   return error === undefined && !wasHeld && !isTold ? 'hides that its lock was lost' : null;
 }
 

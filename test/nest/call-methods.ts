@@ -1,6 +1,6 @@
 // The `@Locked` methods of calls at random, one for each kind of result.
 import { Injectable } from '@nestjs/common';
-import { Locked, type LockedResource } from 'nestjs-locked';
+import { Locked, type Lock, type LockedResource } from 'nestjs-locked';
 import { defer, Observable } from 'rxjs';
 
 import { element } from '../simulation/random.js';
@@ -17,7 +17,8 @@ export interface Visit {
 
 /** What the methods do. */
 export interface Bodies {
-  runOnce(call: Call): Promise<string>;
+  /** Under this lock, or the one that the context has. */
+  runOnce(call: Call, lock?: Lock): Promise<string>;
   runInSteps(call: Call): AsyncGenerator<string, string>;
   runWhileObserved(call: Call): Observable<string>;
   /** Where others hold the lock. */

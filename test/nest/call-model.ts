@@ -220,9 +220,11 @@ function isFading(lock: Lock | undefined, inside: Body | null): boolean {
   return lock?.isLost() === true && [...allFrom(inside)].some((body) => body.lock === lock);
 }
 
-/** The bodies that are open around this one, from the inside out. */
+/** The open bodies whose locks the context knows, from the inside out: not those taken by hand. */
 function* openFrom(inside: Body | null): Generator<Body> {
-  for (const body of allFrom(inside)) if (body.isOpen) yield body;
+  for (const body of allFrom(inside)) {
+    if (body.isOpen && body.call.way !== 'acquire') yield body;
+  }
 }
 
 function* allFrom(inside: Body | null): Generator<Body> {

@@ -1,23 +1,12 @@
 // Calls of the Nest layer at random, in virtual time: two applications of two lock domains each lock
-// over the same nodes, by `using`, by `@Locked` methods of several kinds and by endpoints, and their
-// bodies call more, whose ends they await or not. Whatever fails, each call gets and gives what the
-// model in call-model.ts says, no two bodies have one resource at once, losses are told, and in the
-// end nothing is left.
+// over the same nodes, by hand, by `using`, by `@Locked` methods of several kinds and by endpoints,
+// and their bodies call more, whose ends they await or not. Whatever fails, each call gets and gives
+// what the model in call-model.ts says, no two bodies have one resource at once, losses are told, and
+// in the end nothing is left.
 import { AsyncLocalStorage } from 'node:async_hooks';
 
-import { LockLostError, type Lock } from 'nestjs-locked';
-import {
-  concat,
-  defer,
-  finalize,
-  from,
-  fromEvent,
-  lastValueFrom,
-  of,
-  takeUntil,
-  tap,
-  type Observable,
-} from 'rxjs';
+import type { Lock } from 'nestjs-locked';
+import { concat, defer, finalize, from, of, type Observable } from 'rxjs';
 
 import { remainsOf } from '../core/play-checks.js';
 import { setScene, type Scene } from '../core/scene.js';
@@ -25,13 +14,15 @@ import { Random } from '../simulation/random.js';
 import { Client, TRANSPORTS } from './call-clients.js';
 import { startDomains, type Domain } from './call-domains.js';
 import { WITHOUT } from './call-faults.js';
-import { options, Services, type Visit } from './call-methods.js';
 import { CallModel, PAUSE_MAX } from './call-model.js';
+import type { Reader, Stage } from './call-stage.js';
 import { isOrigin, type Body, type Call, type Request, type Way } from './calls.js';
-import { EndpointPlay, LITERAL, type Reader, type Stage } from './endpoint-play.js';
+import { EndpointPlay, LITERAL } from './endpoint-play.js';
+import { ServicePlay } from './service-play.js';
 
 const RESOURCES = ['a', 'b', 'c'];
 const WAYS: readonly Way[] = [
+  'acquire',
   'using',
   'promise',
   'steps',
@@ -51,7 +42,7 @@ export class CallPlay implements Stage {
   readonly model: CallModel;
   readonly #scene: Scene;
   #domains: readonly Domain[] = [];
-  readonly #services = new Services(this, ({ call }: Visit) => call.resources);
+  readonly #services: ServicePlay;
   readonly #endpoints: EndpointPlay;
   /** Async contexts to call in from elsewhere, also after the end of the body each is of. */
   readonly #contexts: { readonly run: (act: () => void) => void; readonly of: Body | null }[] = [];
@@ -66,11 +57,12 @@ export class CallPlay implements Stage {
     this.#isForgetful = this.dice.chance(0.2);
     this.model = new CallModel(seed, this.#scene.environment, this.#isForgetful);
     this.findings = this.model.findings;
+    this.#services = new ServicePlay(this);
     this.#endpoints = new EndpointPlay(this);
   }
 
   async run(): Promise<void> {
-    const providers = [...this.#services.all, ...this.#endpoints.providers];
+    const providers = [...this.#services.providers, ...this.#endpoints.providers];
     this.#domains = await startDomains(this.#scene, { providers });
     this.#contexts.push({ run: AsyncLocalStorage.snapshot(), of: null });
     for (let step = 0; step < STEPS; step += 1) {
@@ -116,12 +108,7 @@ export class CallPlay implements Stage {
 
   async #make(request: Request): Promise<void> {
     const { way } = request;
-    if (isOrigin(way)) {
-      await this.#endpoints.ask(request, way);
-    } else {
-      const call = this.model.begin(request);
-      await this.model.judge(call, this.#resultOf(call));
-    }
+    await (isOrigin(way) ? this.#endpoints.ask(request, way) : this.#services.ask(request));
     this.model.checkClient(request);
   }
 
@@ -144,30 +131,6 @@ export class CallPlay implements Stage {
   async #callLater(inside: Body | null): Promise<void> {
     await this.sleep(this.dice.next() ** 3 * 200);
     return this.#call(inside);
-  }
-
-  async #resultOf(call: Call): Promise<unknown> {
-    const { client, domain, isReentrant, resources, way } = call;
-    const methods = domain.application.get(this.#services.of(call));
-    if (way === 'promise') return methods.promise({ call });
-    // A lock of its own ends by its maxHold, and with it what nobody reads on.
-    const reader = { ...call, isRude: call.fate === 'own' };
-    if (way === 'steps') return this.readSteps(methods.steps({ call }), reader);
-    if (way === 'values') return this.#observe(call, methods.values({ call }));
-    const body = (lock: Lock): Promise<string> => this.runOnce(call, lock);
-    const wishes = { ...options, signal: client.signal, reentrant: isReentrant };
-    return domain.redlock.using(resources, wishes, body);
-  }
-
-  /** Outside of the lock, where the call may be made again. A loss is told from within. */
-  #observe({ client, inside }: Call, values: Observable<string>): Promise<string> {
-    const check = (): void => this.model.checkContext(inside);
-    const onError = (error: unknown): void => {
-      if (!(error instanceof LockLostError)) check();
-    };
-    const isLeft = fromEvent(client.signal, 'abort');
-    const observed = values.pipe(tap({ complete: check, error: onError }), takeUntil(isLeft));
-    return lastValueFrom(observed, { defaultValue: 'left' });
   }
 
   async readSteps(iterable: AsyncIterable<unknown, unknown>, reader: Reader): Promise<unknown> {

@@ -10,8 +10,8 @@ export type Kind = 'promise' | 'steps' | 'values';
 /** Where an endpoint's lock has its names from. */
 export type Origin = 'literal' | 'context' | 'arguments';
 
-/** How a lock is asked for: by hand, by a method of some kind, or by an endpoint. */
-export type Way = 'using' | Kind | Origin;
+/** How a lock is asked for: by hand, for a body, by a method of some kind, or by an endpoint. */
+export type Way = 'acquire' | 'using' | Kind | Origin;
 
 /** What is asked for, and from where. */
 export interface Request {

@@ -24,37 +24,16 @@ import {
 } from 'rxjs';
 
 import { isAsyncIterable } from '../../lib/nest/result-checks.js';
-import type { Random } from '../simulation/random.js';
-import type { Client } from './call-clients.js';
 import { originalOf } from './call-faults.js';
-import { Services, type Bodies, type Visit } from './call-methods.js';
-import type { CallModel } from './call-model.js';
-import type { Body, Kind, Origin, Request } from './calls.js';
+import { Services, type Visit } from './call-methods.js';
+import type { Stage } from './call-stage.js';
+import type { Kind, Origin, Request } from './calls.js';
 import { Exchange, exchangeOf, type Handlers } from './endpoint-exchange.js';
 import type { EndpointTry } from './endpoint-model.js';
 
 const KINDS: readonly Kind[] = ['promise', 'steps', 'values'];
 /** What endpoints lock whose resource is a literal. */
 export const LITERAL = ['a', 'b'];
-
-/** The play that the endpoints are part of. */
-export interface Stage extends Bodies {
-  readonly dice: Random;
-  readonly model: CallModel;
-  /** Does something in the running context, which is that of `inside`. */
-  actIn(inside: Body | null): Promise<void>;
-  readSteps(steps: AsyncIterable<unknown, unknown>, reader: Reader): Promise<unknown>;
-  sleep(duration: number): Promise<void>;
-  upTo(limit: number): number;
-}
-
-/** Who reads a result in steps. */
-export interface Reader {
-  readonly inside: Body | null;
-  readonly client: Client;
-  /** Whether it may leave without a word. */
-  readonly isRude: boolean;
-}
 
 /** Asks endpoints of the play's lock domains. */
 export class EndpointPlay {
