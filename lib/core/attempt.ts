@@ -155,12 +155,12 @@ export class Attempt {
     observer.roundDecided('acquire', this.#request.resources, duration, isGranted);
   }
 
-  // No token suits both a node whose clock is far ahead and a quorum of the others. Its `stale`
-  // hides that the others were split: trying again at once would get in other contenders' way.
+  // A node whose clock is far off refuses the tokens that suit a quorum of the others. Its `stale`
+  // hides what these say: trying again at once would only get in other contenders' way.
   #judgeStale(): Verdict {
     const { granted, taken, takenByOne, stale, quarantined, failed, misconfigured } = this.#ballot;
     const isHopeless = (answer: AcquireAnswer | null): boolean =>
-      answer?.vote === 'stale' && this.#tokens.isOutOfReach(answer.low);
+      answer?.vote === 'stale' && this.#tokens.isHopeless(answer);
     const hopeless = this.#answers.filter(isHopeless).length;
     const ballot = { granted, taken, takenByOne, quarantined, misconfigured };
     const counted = { ...ballot, stale: stale - hopeless, failed: failed + hopeless };

@@ -80,8 +80,17 @@ export class TokenSource {
   }
 
   /** Whether most nodes would find a token above `low` too far ahead, by their clocks. */
-  isOutOfReach(low: Microseconds): boolean {
+  #isOutOfReach(low: Microseconds): boolean {
     return low >= this.#nodesTime() + this.#clockSkewMax;
+  }
+
+  /**
+   * Whether the next proposal would be refused there again: a token that the node accepts is too
+   * far ahead for most nodes, or one that suits the time of most nodes is too far ahead for it.
+   */
+  isHopeless({ isAhead, low, nodeTime }: StaleAnswer): boolean {
+    const isBehind = isAhead && this.#nodesTime() > nodeTime + this.#clockSkewMax;
+    return isBehind || this.#isOutOfReach(low);
   }
 
   /**
@@ -93,7 +102,7 @@ export class TokenSource {
   boundsOf(refusals: readonly StaleAnswer[]): Microseconds[] {
     const known = refusals.filter(({ low, nodeTime }) => low > nodeTime - this.#clockSkewMax);
     const lows = known.map(({ low }) => low);
-    const near = lows.filter((low) => !this.isOutOfReach(low));
+    const near = lows.filter((low) => !this.#isOutOfReach(low));
     return lows.length - near.length < this.#nodes.length / 2 ? near : lows;
   }
 

@@ -193,6 +193,18 @@ describe('nodes whose clocks differ', () => {
     expect(error.message).toContain('the fencing token is ahead of its clock');
   });
 
+  it.each([60_000, -60_000, -2_001])(
+    'hide no holder: not one that is %d ms off, though another answers last',
+    async (offset) => {
+      const { node, redlock, until } = setScene({ clockOffsets: [offset, 0, 0] });
+      for (const index of [1, 2]) node(index).occupy('r', 60_000, 'holder');
+      node(2).delay(5);
+
+      expect(await until(redlock.tryAcquire('r', ttl))).toBeNull();
+      expect(node(2).count('acquire')).toBe(1);
+    },
+  );
+
   it('are not blamed where no token is asked for', async () => {
     const clockOffsets = [0, 10_000, -10_000];
     const { redlock, node, rejection } = setScene({ clockOffsets, options: { fencing: false } });
