@@ -42,7 +42,12 @@ export function openHold(
       return ended;
     });
     // Has no effect once there is a hold: from then on its `end` or `endQuietly` reports.
-    finished.then(() => reject(mockError(options)), reject);
+    // In two steps, as a stack leads to who awaits this only where `resolve` is handed on.
+    finished
+      .then(() => {
+        throw mockError(options);
+      })
+      .then(resolve, reject);
   });
 }
 

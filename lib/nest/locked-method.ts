@@ -42,9 +42,8 @@ export async function acquireHold(
   resources: readonly string[],
   signal?: AbortSignal,
 ): Promise<Hold | null> {
-  const options = signal === undefined ? definition.options : { ...definition.options, signal };
   try {
-    return await openHold(service, resources, options);
+    return await openHold(service, resources, { ...definition.options, signal });
   } catch (error) {
     // No body runs inside openHold, so this is never the error of a lock deeper in the call.
     if (!onTakenDecides(definition, error)) throw error;
@@ -157,11 +156,8 @@ class LockedCall {
 }
 
 function runPromise(call: LockedCall): Promise<unknown> {
-  return call.awaitingScope() ? runUnderHold(call) : runInBody(call);
-}
-
-// The usual way, and the cheapest: the method is the body of `using`.
-function runInBody(call: LockedCall): Promise<unknown> {
+  if (call.awaitingScope()) return runUnderHold(call);
+  // The usual way, and the cheapest: the method is the body of `using`.
   return new Promise((resolve, reject) => {
     let hasBegun = false;
     const finished = call.using(async (lock) => {

@@ -79,12 +79,18 @@ export function nameResources(
 
 // A template makes this of an object, whose id was meant: all calls would lock the same.
 function checkMade(names: unknown, origin: string): readonly string[] {
-  const resources = normalizeResources(names, origin);
-  if (!resources.some((resource) => resource.includes('[object Object]'))) return resources;
-  throw new TypeError(
-    `Expected ${origin} to be made of texts and numbers, got an object in a name; ` +
-      'put its id there, and tag the template: resource`…`',
-  );
+  try {
+    const resources = normalizeResources(names, origin);
+    if (!resources.some((resource) => resource.includes('[object Object]'))) return resources;
+    throw new TypeError(
+      `Expected ${origin} to be made of texts and numbers, got an object in a name; ` +
+        'put its id there, and tag the template: resource`…`',
+    );
+  } catch (error) {
+    // Ten lines of a stack are shown, and who called the method with these arguments is below them.
+    Error.captureStackTrace(error as Error, nameResources);
+    throw error;
+  }
 }
 
 function isContextResource(resource: LockedResource): resource is ContextResource {
