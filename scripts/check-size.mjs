@@ -9,7 +9,7 @@ import { root } from './command.mjs';
 
 /** In bytes, slightly above the present sizes, so that growth is a decision. */
 const LIMITS = {
-  "* from './index.js'": 44_750,
+  "* from './index.js'": 44_800,
   "{ Locked } from './index.js'": 7_950,
   "{ MemoryNode } from './index.js'": 1_975,
   "* from './terminus.js'": 1_600,
