@@ -79,11 +79,6 @@ export class TokenSource {
     return this.#previous;
   }
 
-  /** Whether most nodes would find a token above `low` too far ahead, by their clocks. */
-  #isOutOfReach(low: Microseconds): boolean {
-    return low >= this.#nodesTime() + this.#clockSkewMax;
-  }
-
   /**
    * Whether the next proposal would be refused there again: a token that the node accepts is too
    * far ahead for most nodes, or one that suits the time of most nodes is too far ahead for it.
@@ -141,6 +136,11 @@ export class TokenSource {
       // Before the first lock is asked for: as heard when the node was connected.
       return offset === null ? node.status().clockOffset : offset / MICROSECONDS_PER_MS;
     });
+  }
+
+  // Whether most nodes would find a token above `low` too far ahead, by their clocks.
+  #isOutOfReach(low: Microseconds): boolean {
+    return low >= this.#nodesTime() + this.#clockSkewMax;
   }
 
   // What the clocks of most nodes show now, as far as known.
