@@ -92,7 +92,8 @@ export class EndpointPlay {
   }
 
   #aroundHandlers(): (NestInterceptor | typeof LockedInterceptor)[] {
-    const [response, runs] = [{ intercept: this.#aroundResponse }, { intercept: this.#aroundRuns }];
+    const response = { intercept: this.#aroundResponse };
+    const runs = { intercept: this.#aroundRuns };
     // One LockedInterceptor acts for all, however many there are and wherever they are bound.
     return this.#stage.dice.pick([
       [response, runs],
