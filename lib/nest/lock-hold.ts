@@ -41,8 +41,8 @@ export function openHold(
       resolve(hold);
       return ended;
     });
-    // Has no effect once there is a hold: from then on its `end` or `endQuietly` reports.
-    // In two steps, as a stack leads to who awaits this only where `resolve` is handed on.
+    // Has no effect once there is a hold: from then on its `end` or `endQuietly` reports. In two
+    // steps, because V8 finds who awaits this, for the error's stack, only by `resolve`.
     finished
       .then(() => {
         throw mockError(options);

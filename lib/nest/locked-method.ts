@@ -157,7 +157,8 @@ class LockedCall {
 
 function runPromise(call: LockedCall): Promise<unknown> {
   if (call.awaitingScope()) return runUnderHold(call);
-  // The usual way, and the cheapest: the method is the body of `using`.
+  // The usual way, and the cheapest: the method is the body of `using`. Each function on the way
+  // there is one of the ten lines that a stack has until the one that called.
   return new Promise((resolve, reject) => {
     let hasBegun = false;
     const finished = call.using(async (lock) => {

@@ -84,10 +84,7 @@ function reentryError(
   const message =
     `${place} asks for ${describeResources(resources)}, ` +
     `but the same async context already holds ${held}: it would wait for itself${obstacle}`;
-  const error = new LockReentryError(message, { resources });
-  // Ten lines of a stack are shown: without these, the last of them says who called.
-  Error.captureStackTrace(error, findJoinable);
-  return error;
+  return new LockReentryError(message, { resources });
 }
 
 // Read off a stack only once there is an error: a stack costs more than a lock. Its first frame is

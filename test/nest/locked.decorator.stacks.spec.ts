@@ -21,9 +21,9 @@ class Stock {
     yield await Promise.resolve(1);
   }
 
-  @Locked((name: string) => name)
-  async count(name: string): Promise<number> {
-    return Promise.resolve(name.length);
+  @Locked((names: string | string[]) => names)
+  async count(names: string | string[]): Promise<number> {
+    return Promise.resolve(names.length);
   }
 }
 
@@ -59,12 +59,12 @@ describe('the stack of an error shows who called', () => {
 
   it('a generator whose lock is taken', async () => {
     const module = await startModule({ providers: [Stock] });
-    const lock = await module.get(RedlockService).acquire('stock');
+    await using lock = await module.get(RedlockService).acquire('stock');
 
     const stack = await stackOf(() => module.get(Stock).pieces().next());
 
     expect(stack).toMatch(/^LockTakenError: [^]* at (async )?serveCustomer /);
-    await lock.release();
+    expect(lock.isValid).toBe(true);
   });
 
   it.each([
@@ -79,6 +79,23 @@ describe('the stack of an error shows who called', () => {
 
     expect(stack).toMatch(/^(Type|Range)Error: .* result of Stock\.count's resource function/);
     expect(stack).toMatch(/ at (async )?serveCustomer /);
+  });
+
+  it('but not a method whose resource function gave a list that throws: that shows its own', async () => {
+    const stock = (await startModule({ providers: [Stock] })).get(Stock);
+    const load = (): never => {
+      throw new Error('not loaded');
+    };
+    const failing = (throwing: () => never) => new Proxy([''], { get: throwing });
+    const throwText = (): never => {
+      // eslint-disable-next-line @typescript-eslint/only-throw-error -- as foreign code may do
+      throw 'not loaded';
+    };
+
+    expect(await stackOf(() => stock.count(failing(load)))).toMatch(
+      /^Error: not loaded\n +at .*load /,
+    );
+    expect(await rejection(stock.count(failing(throwText)))).toBe('not loaded');
   });
 
   it('a method of an application that is shutting down', async () => {
