@@ -18,6 +18,16 @@ describe('a lock', () => {
     expect(lock.fencingToken).toBe(Math.floor(environment.wallClock() * 1_000));
   });
 
+  it('shows its state to no matcher: any two are equal, but not the same', async () => {
+    const { redlock, until } = setScene();
+
+    const first = await until(redlock.acquire('r', ttl));
+    const second = await until(redlock.acquire('s', ttl));
+
+    expect(first).toEqual(second);
+    expect(first).not.toBe(second);
+  });
+
   it('has the token 0 where fencing is off', async () => {
     const { redlock, until } = setScene({ options: { fencing: false } });
 
