@@ -77,15 +77,13 @@ export class NodeLeases {
     // A re-created key had been missing, and whoever found it missing may hold a lease on it. Only
     // a round that begins after the loss was known can count it again.
     if (terms.startedAt <= (this.#revokedAt?.[node] ?? -Infinity)) return;
-    const earlier = this.#terms[node];
-    if (earlier === undefined || terms.until <= untilOf(earlier)) return;
+    if (terms.until <= untilOf(this.#terms[node])) return;
     this.#terms[node] = terms;
     this.#recompute();
   }
 
   /** Takes a node's lease back: its keys were found missing, created again, or another's. */
   revoke(node: number, now: Milliseconds): void {
-    if (node >= this.#terms.length) return;
     this.#terms[node] = null;
     this.#revokedAt ??= [];
     this.#revokedAt[node] = now;
@@ -102,6 +100,6 @@ export class NodeLeases {
   }
 }
 
-function untilOf(terms: RoundTerms | null): Milliseconds {
+function untilOf(terms: RoundTerms | null | undefined): Milliseconds {
   return terms?.until ?? -Infinity;
 }

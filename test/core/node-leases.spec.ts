@@ -33,15 +33,6 @@ describe('the lease of a node', () => {
     expect(leases.validUntil).toBe(401 + 988);
   });
 
-  it('of a node that does not exist is ignored', () => {
-    const leases = new NodeLeases([null], 1);
-
-    leases.grant(7, start(100));
-    leases.revoke(7, 100);
-
-    expect(leases.validUntil).toBe(-Infinity);
-  });
-
   it('outside the quorum does not decide how far the clocks had drifted apart', () => {
     const leases = new NodeLeases([null, null, null], 2);
 
