@@ -23,10 +23,6 @@ export class ExpiringMap<Value> {
     return entry !== undefined && entry.expiresAt > now ? entry.value : undefined;
   }
 
-  has(key: string, now: Microseconds): boolean {
-    return this.remaining(key, now) > 0;
-  }
-
   /** How much longer an entry lives, in µs; 0 where there is none. */
   remaining(key: string, now: Microseconds): Microseconds {
     return Math.max(0, (this.#entries.get(key)?.expiresAt ?? now) - now);

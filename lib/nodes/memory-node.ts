@@ -143,7 +143,7 @@ export class MemoryNode implements LockNode {
     const owners = keys.map((key) => this.#owners.get(key, now));
     const isAnothers = owners.some((owner) => owner !== undefined && owner !== ownerId);
     if (isAnothers) return { vote: 'revoked' };
-    const missing = keys.filter((key) => !this.#owners.has(key, now));
+    const missing = keys.filter((_, index) => owners[index] === undefined);
     for (const key of keys) {
       const remaining = this.#owners.remaining(key, now);
       if (remaining < ttl * 1_000) this.#owners.set(key, ownerId, now + ttl * 1_000, now);
