@@ -1,3 +1,4 @@
+import { isObject } from './option-checks.js';
 import type { Vote } from './lock-node.js';
 import type { Milliseconds } from './units.js';
 
@@ -220,5 +221,5 @@ function hasInstance(constructor: object, value: unknown): boolean {
 }
 
 function isBranded(value: unknown): value is object {
-  return typeof value === 'object' && value !== null && brand in value;
+  return isObject(value) && brand in value;
 }

@@ -2,7 +2,7 @@
 // starting, instead of failing a call later.
 import type { Type } from '@nestjs/common';
 
-import { checkBoolean, checkNames, membersOf, wrongType } from '../core/option-checks.js';
+import { checkBoolean, checkNames, isObject, membersOf, wrongType } from '../core/option-checks.js';
 import {
   DELAY_MAX,
   resolveAcquire,
@@ -106,7 +106,7 @@ function inOptionsOf<T>(method: string, check: () => T): T {
 
 function readOptions(given: number | LockedOptions) {
   const options = typeof given === 'number' ? { ttl: given } : given;
-  if (typeof options !== 'object' || (options as unknown) === null || Array.isArray(options)) {
+  if (!isObject(options) || Array.isArray(options)) {
     throw wrongType('options', 'a ttl in ms or an object', given);
   }
   type Given = LockedOptions & Pick<UsingOptions, 'signal'>;

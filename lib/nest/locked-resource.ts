@@ -1,4 +1,4 @@
-import { describe } from '../core/option-checks.js';
+import { wrongType } from '../core/option-checks.js';
 import { normalizeResources } from '../core/resources.js';
 import type { ExecutionContext } from '@nestjs/common';
 
@@ -33,9 +33,7 @@ export type LockedResource = Resources | ResourceFunction | ContextResource;
  * @throws TypeError for anything but a function.
  */
 export function fromContext(name: (context: ExecutionContext) => Resources): ContextResource {
-  if (typeof name !== 'function') {
-    throw new TypeError(`Expected fromContext to be given a function, got ${describe(name)}`);
-  }
+  if (typeof name !== 'function') throw wrongType('fromContext', 'given a function', name);
   return Object.freeze({ [contextResource]: name });
 }
 

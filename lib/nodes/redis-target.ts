@@ -1,7 +1,7 @@
 // What names a server: a URL, ioredis options, or an ioredis client of the application.
 import { Redis, type RedisOptions } from 'ioredis';
 
-import { checkNumber, describe, wrongType } from '../core/option-checks.js';
+import { checkNumber, wrongType } from '../core/option-checks.js';
 import { DELAY_MAX } from '../core/options.js';
 import type { Milliseconds } from '../core/units.js';
 import { sharingLookup, type Route } from './redis-connector.js';
@@ -215,7 +215,7 @@ function checkNumbers({ connectTimeout, ...options }: ServerOptions, origin: str
   for (const name of ['db', 'port'] as const) {
     const value = options[name] ?? 0;
     if (/^\d+$/.test(String(value))) continue;
-    throw new TypeError(`Expected ${origin}.${name} to be a whole number, got ${describe(value)}`);
+    throw wrongType(`${origin}.${name}`, 'a whole number', value);
   }
 }
 
