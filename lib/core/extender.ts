@@ -49,7 +49,7 @@ export class Extender {
     const { environment, nodes, observer, options, quorum } = this.#ensemble;
     const terms = new RoundTerms(environment, ttl, options.driftFactor);
     const request = this.#lock.extensionRequest(ttl);
-    const round = new ExtensionRound(terms, quorum);
+    const round = new ExtensionRound(terms, askable, quorum);
     this.#openRounds.add(round);
     round.onSettled((isRenewed) => {
       this.#openRounds.delete(round);
@@ -65,7 +65,6 @@ export class Extender {
       // A node that stays silent for a whole ttl will not answer that extension any more.
       this.#outstandingUntil[node] = terms.startedAt + ttl;
       this.#answers[node] = null;
-      round.asked(node);
       nodes[node]?.extend(request, (answer) => this.#onAnswer(node, answer, round));
     }
   }

@@ -1,17 +1,20 @@
 import type { ExtendAnswer } from './lock-node.js';
 import type { RoundTerms } from './node-leases.js';
 
-/** One round of extension: which nodes were asked, what they said, and whether it was enough. */
+/** One round of extension: who still owes an answer, and whether those that came are enough. */
 export class ExtensionRound {
   readonly terms: RoundTerms;
-  readonly #quorum: number;
-  readonly #answers = new Map<number, ExtendAnswer | null>();
+  readonly #owing: Set<number>;
+  /** How many more nodes have to grant it. */
+  #wanted: number;
   readonly #listeners: ((isRenewed: boolean) => void)[] = [];
   #isSettled = false;
 
-  constructor(terms: RoundTerms, quorum: number) {
+  /** `nodes`: those that are asked. */
+  constructor(terms: RoundTerms, nodes: readonly number[], quorum: number) {
     this.terms = terms;
-    this.#quorum = quorum;
+    this.#owing = new Set(nodes);
+    this.#wanted = quorum;
   }
 
   /** Calls back once: when a quorum has extended, or no answer is owed or wanted any more. */
@@ -19,17 +22,12 @@ export class ExtensionRound {
     this.#listeners.push(listener);
   }
 
-  asked(node: number): void {
-    this.#answers.set(node, null);
-  }
-
-  answered(node: number, answer: ExtendAnswer): void {
-    this.#answers.set(node, answer);
-    const answers = [...this.#answers.values()];
-    const renewed = answers.filter((answer) => answer?.vote === 'granted').length;
-    const isOpen = answers.includes(null);
-    if (renewed >= this.#quorum) this.settle(true);
-    else if (!isOpen) this.settle(false);
+  answered(node: number, { vote }: ExtendAnswer): void {
+    // A node has one vote, however often its answer arrives.
+    if (!this.#owing.delete(node)) return;
+    if (vote === 'granted') this.#wanted -= 1;
+    if (this.#wanted === 0) this.settle(true);
+    else if (this.#owing.size === 0) this.settle(false);
   }
 
   settle(isRenewed: boolean): void {

@@ -10,14 +10,30 @@ const validity = ttl * 0.99 - 2;
 const watched = { watchdog: true };
 
 describe('a round of extension', () => {
+  const terms = { ttl, startedAt: 0, until: 0, clockGapMax: 0 };
+
   it('settles once, however often it is told to', () => {
-    const round = new ExtensionRound({ ttl, startedAt: 0, until: 0, clockGapMax: 0 }, 1);
+    const round = new ExtensionRound(terms, [0], 1);
     const onSettled = jest.fn();
     round.onSettled(onSettled);
 
     round.settle(true);
     round.settle(false);
 
+    expect(onSettled.mock.calls).toEqual([[true]]);
+  });
+
+  it('counts each node once, however often its answer arrives', () => {
+    const round = new ExtensionRound(terms, [0, 1, 2], 2);
+    const onSettled = jest.fn();
+    round.onSettled(onSettled);
+
+    round.answered(0, { vote: 'granted' });
+    round.answered(0, { vote: 'granted' });
+    const callsBefore = onSettled.mock.calls.length;
+    round.answered(2, { vote: 'granted' });
+
+    expect(callsBefore).toBe(0);
     expect(onSettled.mock.calls).toEqual([[true]]);
   });
 });
