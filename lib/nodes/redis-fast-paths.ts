@@ -41,7 +41,7 @@ end
 `;
 };
 
-/** A release of one lock by whoever has it, where nobody listens. */
+/** A release of one lock by whoever has it, where nobody listens or is to be told. */
 export const releaseAtOnce = (world: World): string => {
   const lock = firstLock(world);
   return `

@@ -43,6 +43,7 @@ export interface RedisScripts {
  * What every script begins with: whether this world fences, S in µs (`skew`), and the node's time
  * in µs (`now`), once `readClock` was called. A call is judged at one moment, so it reads once.
  * KEYS: with quarantine the certificate, with fencing the two hashes of records, then the locks.
+ * For `certify` the rules of the world follow the certificate at once.
  */
 const preamble = (world: World): string => `
 local isFenced, skew = ${world.fencing}, ${world.clockSkewMax * 1_000}
@@ -145,8 +146,8 @@ return {${STAMPED_TIME}, vote, figure, nth, holder}`;
  * and, with fencing, of their tokens. Answers with the node's time alone if all were granted or
  * done and nobody was told. Else with the time, and for each operation: if it was granted or done,
  * a number, which is how many a release told; if not, its vote and figures.
- * `answers`: the entries that are not 0, by place. `areAlike`: whether there are none. `entryOf`:
- * the entry for a vote.
+ * `answers`: the entries, by place; those that are 0 may be missing. `areAlike`: whether all are 0.
+ * `entryOf`: the entry for a vote.
  */
 const batch = (world: World): string => `
 local operations = {acquire = acquire, extend = extend, release = release}
