@@ -26,7 +26,10 @@ export interface RedlockObserver {
   ): void;
   /** A quorum of nodes extended the lock. */
   extended(lock: Lock): void;
-  /** The lock's holder released it; the release began `heldFor` ms after the acquisition. */
+  /**
+   * The lock's holder released it; the release began `heldFor` ms after the acquisition. Or the ttl
+   * ended what `holdAtLeast` had the nodes keep, before this process came to release it.
+   */
   released(lock: Lock, heldFor: Milliseconds): void;
   /**
    * The lock is no longer held although nobody released it, as was noticed `heldFor` ms after its

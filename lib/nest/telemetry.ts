@@ -41,7 +41,10 @@ export interface ExtendMessage {
   readonly remaining: Milliseconds;
 }
 
-/** Published on `nestjs-locked:release` for each lock that its holder released. */
+/**
+ * Published on `nestjs-locked:release` for each lock that its holder released, or that its ttl
+ * ended after `holdAtLeast` because this process was late.
+ */
 export interface ReleaseMessage {
   readonly redlock: string;
   readonly resources: readonly string[];
