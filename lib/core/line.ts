@@ -123,6 +123,8 @@ export class Line extends LinkedList<Place> {
    * turn: as all do so, about one of them tries in each time that an attempt takes.
    */
   noteRelease(racers: number, environment: Environment): void {
+    // Another process had the lock: those who were told of its releases were not told in vain.
+    if (!this.#hearsItself) this.passedOverSince = null;
     if (this.#hearsItself) this.#hearsItself = false;
     else if (this.#ahead === null) this.#ahead = racers * environment.random();
     else this.#ahead = Math.min(this.#ahead, racers) - 1;

@@ -210,6 +210,21 @@ describe('the turn of other processes', () => {
       expect([before, after].map(({ mayTry, next }) => mayTry(next))).toEqual([true, true]);
     });
 
+    it('is short where one of them was heard to release it meanwhile', async () => {
+      const { environment, waitingRoom, enter, mayTry, tellOf } = setUp();
+      const next = enter('r');
+      waitingRoom.listen(next);
+      waitingRoom.onReleased(['r'], 1);
+      await environment.advance(450);
+
+      await tellOf(['r']);
+      await environment.advance(50);
+      waitingRoom.onReleased(['r'], 1);
+      await environment.advance(6);
+
+      expect(mayTry(next)).toBe(true);
+    });
+
     it('is short where one of them has had it meanwhile', async () => {
       const { environment, waitingRoom, mayTry, next } = await tellOthers(10);
 
