@@ -23,10 +23,11 @@ export interface AcquireOptions {
   /**
    * How long to keep trying while others hold the resource or too few nodes answer, in whole
    * ms, 0 to 2_147_483_647; 0 makes one attempt. Counted from the call, including the time in this
-   * process's queue. The first attempt has its whole `nodeTimeout` all the same. If only the
-   * fencing token was in the way, up to three more follow at once. If the vote is split, as among
-   * replicas that ask at once, up to three more follow, each after a `retryDelay`: otherwise each
-   * replica might be told that another has the lock.
+   * process's queue. The first attempt has its whole `nodeTimeout` all the same, and of calls for
+   * thousands of free resources at once each has it, however late. If only the fencing token was in
+   * the way, up to three more follow at once. If the vote is split, as among replicas that ask at
+   * once, up to three more follow, each after a `retryDelay`: otherwise each replica might be told
+   * that another has the lock.
    * @default 5_000 – longer than most critical sections, shorter than most HTTP timeouts
    */
   readonly wait?: Milliseconds | undefined;
