@@ -5,6 +5,7 @@ import { channel, type Channel } from 'node:diagnostics_channel';
 
 import { bindToContext, inMicrotask, type Environment } from '../core/environment.js';
 import { describeVotes, NoQuorumError, type LossReason } from '../core/errors.js';
+import type { Lock } from '../core/lock.js';
 import type { NodeStatus } from '../core/lock-node.js';
 import type { RedlockObserver, RoundOperation } from '../core/observer.js';
 import type { Milliseconds } from '../core/units.js';
@@ -138,9 +139,10 @@ export function createObserver(redlock: string, environment: Environment): Redlo
       const { resources, ownerId } = lock;
       publish('release', { redlock, resources, ownerId, heldFor });
     },
-    lost({ resources, ownerId }, reason, heldFor) {
-      logLoss(reason);
+    lost(lock, reason, heldFor) {
+      logLoss(reason, lock);
       if (!channels.lost.hasSubscribers) return;
+      const { resources, ownerId } = lock;
       publish('lost', { redlock, resources, ownerId, reason, heldFor });
     },
     roundDecided(operation, resources, duration, isGranted) {
@@ -183,7 +185,10 @@ const LOSS_PERIOD: Milliseconds = 1_000;
  * take thousands of locks with them: a line for each would hold up the process just when it has to
  * tell their holders.
  */
-function createLossLog(prefix: string, environment: Environment): (reason: LossReason) => void {
+function createLossLog(
+  prefix: string,
+  environment: Environment,
+): (reason: LossReason, lock: Lock) => void {
   const unlogged = new Map<LossReason, number>();
   let isCounting = false;
   // Not which ones: resource names may reveal users, and logs go far. The channel has the names.
@@ -195,7 +200,7 @@ function createLossLog(prefix: string, environment: Environment): (reason: LossR
     for (const [reason, count] of unlogged) warn(`${count} more: ${reason}`);
     unlogged.clear();
   });
-  return (reason) => {
+  return (reason, lock) => {
     if (isCounting) {
       unlogged.set(reason, (unlogged.get(reason) ?? 0) + 1);
       return;
@@ -203,7 +208,10 @@ function createLossLog(prefix: string, environment: Environment): (reason: LossR
     isCounting = true;
     environment.startTimer(LOSS_PERIOD, logUnlogged, false);
     // In a microtask: a logger that throws must not keep the holder from being told.
-    inMicrotask(() => warn(`a lock: ${reason}`));
+    inMicrotask(() => {
+      const said = describeVotes(lock.lostError().votes) || 'none asked';
+      warn(`a lock: ${reason}. Nodes: ${said}`);
+    });
   };
 }
 

@@ -17,6 +17,7 @@ import {
 import { systemEnvironment } from '../../lib/core/environment.js';
 import { createObserver } from '../../lib/nest/telemetry.js';
 import { afterTest } from '../support/after-test.js';
+import { blockFor } from '../support/block-for.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
 import { Log, quick, startPlain, threeNodes } from './support/applications.js';
 import { faultyNodes, loseLock } from './support/faulty-nodes.js';
@@ -38,6 +39,10 @@ async function startInRequests() {
   await startPlain({}, Object.assign(new Log(), { warn: see }));
   return { requests, seen, see };
 }
+
+const gone = 'the key was missing or is held by another owner';
+const where = 'The channel nestjs-locked:lost names resources';
+const neverExtended = { resources: ['a'], lostError: () => ({ votes: [] }) } as unknown as Lock;
 
 describe('the diagnostics channels', () => {
   it('tell of each acquisition, refusal and release', async () => {
@@ -94,7 +99,7 @@ describe('the diagnostics channels', () => {
     ]);
   });
 
-  it('tell of a lost lock, of which one line is logged', async () => {
+  it('tell of a lost lock; one line is logged, with what each node said last', async () => {
     const losses = listen('lost');
     const log = new Log();
     const nodes = faultyNodes();
@@ -113,12 +118,9 @@ describe('the diagnostics channels', () => {
         heldFor: expect.any(Number),
       },
     ]);
+    const said = ['a', 'b', 'c'].map((node) => `${node} revoked (${gone})`).join(', ');
     expect(log.lines.filter(([level]) => level === 'warn')).toEqual([
-      [
-        'warn',
-        '[billing] Lost a lock: revoked. The channel nestjs-locked:lost names resources',
-        'Redlock',
-      ],
+      ['warn', `[billing] Lost a lock: revoked. Nodes: ${said}. ${where}`, 'Redlock'],
     ]);
   });
 
@@ -205,14 +207,31 @@ describe('the log', () => {
     expect(order).toEqual(['holder', 'log']);
   });
 
+  it('says of a lock that a blocked process lost that its nodes had granted it', async () => {
+    const log = new Log();
+    const imports = [RedlockModule.forRoot(faultyNodes())];
+    const redlock = (await startPlain({ imports }, log)).get(RedlockService);
+
+    const error = await rejection(
+      redlock.using('a', { ttl: 300 }, async (lock) => {
+        await lock.extend();
+        blockFor(300);
+      }),
+    );
+
+    expect(error).toMatchObject({ reason: 'expired' });
+    expect(log.lines.filter(([level]) => level === 'warn')).toEqual([
+      ['warn', `Lost a lock: expired. Nodes: a granted, b granted, c granted. ${where}`, 'Redlock'],
+    ]);
+  });
+
   it('counts the locks that are lost within a second of one it told of', async () => {
     const log = new Log();
     await startPlain({}, log);
     const environment = new SimulatedEnvironment();
     const observer = createObserver('default', environment);
-    const lock = { resources: ['a'], ownerId: 'o' } as unknown as Lock;
     const lose = (reason: LossReason, times: number): void => {
-      for (let time = 0; time < times; time += 1) observer.lost(lock, reason, 1);
+      for (let time = 0; time < times; time += 1) observer.lost(neverExtended, reason, 1);
     };
 
     lose('expired', 1_000);
@@ -225,10 +244,10 @@ describe('the log', () => {
     lose('maxHold', 1);
     await environment.advance(1_000);
 
-    const where = 'The channel nestjs-locked:lost names resources';
     expect(log.lines.filter(([, , context]) => context === 'Redlock')).toEqual(
-      ['a lock: expired', '999 more: expired', '2 more: revoked']
-        .concat(['a lock: revoked', '1 more: revoked', 'a lock: maxHold'])
+      ['a lock: expired. Nodes: none asked', '999 more: expired', '2 more: revoked']
+        .concat(['a lock: revoked. Nodes: none asked', '1 more: revoked'])
+        .concat(['a lock: maxHold. Nodes: none asked'])
         .map((what) => ['warn', `Lost ${what}. ${where}`, 'Redlock']),
     );
     expect(environment.pendingTimers).toBe(0);
@@ -239,11 +258,10 @@ describe('the log', () => {
     const { requests, seen } = await startInRequests();
     const environment = new SimulatedEnvironment();
     const observer = createObserver('default', environment);
-    const lock = { resources: ['a'], ownerId: 'o' } as unknown as Lock;
 
     await requests.run('/orders/42', () => {
-      observer.lost(lock, 'expired', 1);
-      observer.lost(lock, 'expired', 1);
+      observer.lost(neverExtended, 'expired', 1);
+      observer.lost(neverExtended, 'expired', 1);
       return environment.advance(1_000);
     });
 
