@@ -205,8 +205,8 @@ const INFO_DENIED =
   'another node. Grant +info.';
 
 const UP_BESIDE =
-  'It is not the server of the last connection, and was up at the same time: where a name ' +
-  'leads to several, as behind a balancer, two holders may be let in. Name each server by itself.';
+  'It is not the server of the last connection, and was up at the same time: behind a balancer, ' +
+  'or after a failover, two holders may be let in. Name each server by itself.';
 
 /** Servers tell their uptime in whole seconds, by a clock of their own. */
 const UPTIME_ERROR: Milliseconds = 1_000;
