@@ -23,7 +23,7 @@ function messageOf(answer: AcquireAnswer | ExtendAnswer): string {
         ? 'the fencing token is ahead of its clock'
         : 'it knows a higher fencing token';
     case 'quarantined':
-      return `restarted or lost its data; its votes count in ${answer.remaining} ms`;
+      return `may have forgotten locks that are held; its votes count in ${answer.remaining} ms`;
     case 'failed':
       return answer.message;
   }

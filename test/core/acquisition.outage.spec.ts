@@ -156,7 +156,7 @@ describe('too few nodes', () => {
     );
 
     expect(error.message).toMatch(
-      /quarantined \(restarted or lost its data; its votes count in 1000 ms\)/,
+      /quarantined \(may have forgotten locks that are held; its votes count in 1000 ms\)/,
     );
     expect(await owners()).toEqual([null, null, null]);
   });

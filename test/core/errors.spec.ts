@@ -219,7 +219,7 @@ describe('the answer of a node', () => {
     ],
     [
       { vote: 'quarantined', remaining: 70 },
-      'restarted or lost its data; its votes count in 70 ms',
+      'may have forgotten locks that are held; its votes count in 70 ms',
       true,
     ],
     [{ ...failed, mayHold: true }, 'LOADING', true],

@@ -278,7 +278,9 @@ describe('quarantined nodes', () => {
 
     const error = await rejection(lock.extend());
 
-    expect(expectInstance(error, NoQuorumError).message).toContain('restarted or lost its data');
+    expect(expectInstance(error, NoQuorumError).message).toContain(
+      'may have forgotten locks that are held',
+    );
     expect(lock.remaining).toBeCloseTo(before - 100, 6);
   });
 });
