@@ -11,6 +11,12 @@ const HEAD_START: Milliseconds = 1;
 /** How much later a process tries for each one that is ahead of it: time for that one's attempt. */
 const TURN: Milliseconds = 3;
 
+/** How many of its turns a process misses before it leaves more to chance. */
+const MISSED_MAX = 3;
+
+/** How much later, at most, it then tries every other time. */
+const CHANCE: Milliseconds = 60;
+
 /** How long others are told in vain before they get more time: 100 ms, a sixth of all time. */
 const PASSED_OVER_MAX: Milliseconds = 500;
 
@@ -129,6 +135,10 @@ export class Line extends LinkedList<Place> {
     else if (this.#ahead === null) this.#ahead = racers * environment.random();
     else this.#ahead = Math.min(this.#ahead, racers) - 1;
     this.turnAt = environment.now();
+    // Others are nearer, and have it again by then each time: it may come after a later release.
+    if (this.#ahead !== null && this.#ahead <= -MISSED_MAX) {
+      this.turnAt += CHANCE * Math.max(0, 2 * environment.random() - 1);
+    }
     if (racers < 2 || this.#ahead === null || this.#ahead <= 0) return;
     // A quarter of a turn sooner or later: otherwise some may try in step with the releases, and
     // others never win.

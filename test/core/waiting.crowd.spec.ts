@@ -9,11 +9,18 @@ import type { Milliseconds } from '../../lib/core/units.js';
 
 const SECTION: Milliseconds = 10;
 
+/** A process: how many calls want the resource there, and how far from the nodes it is. */
+interface Member {
+  readonly callers: number;
+  readonly nearest: Milliseconds;
+  readonly farthest: Milliseconds;
+}
+
 /** What became of a crowd in some seconds of virtual time. */
-async function crowd(processes: number, nearest: Milliseconds, farthest: Milliseconds) {
+async function crowd(members: readonly Member[], holdFor: (random: () => number) => Milliseconds) {
   const scene = setScene();
   const { environment } = scene;
-  const start = (): Redlock => {
+  const start = ({ nearest, farthest }: Member): Redlock => {
     const nodes = scene.nodes.map((node) => {
       const way = nearest + (farthest - nearest) * environment.random();
       const far = new FaultyNode({ node, environment: networkOf(environment) });
@@ -22,28 +29,31 @@ async function crowd(processes: number, nearest: Milliseconds, farthest: Millise
     });
     return new Redlock(nodes, {}, { environment });
   };
-  const counts = Array.from({ length: processes }, () => 0);
+  const counts = members.map(() => 0);
   let hasEnded = false;
   const call = async (redlock: Redlock, index: number): Promise<void> => {
     while (!hasEnded) {
       await redlock.using('r', { ttl: 10_000, wait: 60_000 }, async () => {
         counts[index] = (counts[index] ?? 0) + 1;
-        await new Promise<void>((resolve) => environment.schedule(SECTION, resolve));
+        const section = holdFor(() => environment.random());
+        await new Promise<void>((resolve) => environment.schedule(section, resolve));
       });
     }
   };
-  const calls = counts.map((_, index) => call(start(), index));
+  const calls = members.flatMap((member, index) => {
+    const redlock = start(member);
+    return Array.from({ length: member.callers }, () => call(redlock, index));
+  });
   // Until each has drawn its turn.
   await environment.advance(1_000);
   counts.fill(0);
   const before = asked(scene, 'acquire') + asked(scene, 'release');
   await environment.advance(4_000);
   const requests = asked(scene, 'acquire') + asked(scene, 'release') - before;
-  const turns = counts.reduce((sum, count) => sum + count, 0);
-  const fewest = Math.min(...counts);
+  const counted = [...counts];
   hasEnded = true;
   await scene.until(Promise.all(calls));
-  return { perSecond: turns / 4, requestsPerTurn: requests / turns, fewest };
+  return { counts: counted, requests };
 }
 
 describe('processes that want one resource all the time', () => {
@@ -55,12 +65,28 @@ describe('processes that want one resource all the time', () => {
   ])(
     'take turns: $processes processes, $nearest to $farthest ms from the nodes',
     async ({ processes, nearest, farthest, most }) => {
-      const { perSecond, requestsPerTurn, fewest } = await crowd(processes, nearest, farthest);
+      const member = { callers: 1, nearest, farthest };
+      const members = Array.from({ length: processes }, () => member);
+      const { counts, requests } = await crowd(members, () => SECTION);
+      const turns = counts.reduce((sum, count) => sum + count, 0);
 
       // A release, a wake-up and the answer to an attempt are on their ways, one after the other.
-      expect(perSecond).toBeGreaterThan(0.75 * (1_000 / (SECTION + 4 * farthest)));
-      expect(requestsPerTurn).toBeLessThan(most);
-      expect(fewest).toBeGreaterThan(0);
+      expect(turns / 4).toBeGreaterThan(0.75 * (1_000 / (SECTION + 4 * farthest)));
+      expect(requests / turns).toBeLessThan(most);
+      expect(Math.min(...counts)).toBeGreaterThan(0);
     },
   );
+
+  it.each([
+    { callers: 1, way: 3 },
+    { callers: 8, way: 10 },
+    { callers: 8, way: 20 },
+  ])('let in one that is $way ms away from the nodes they are near', async ({ callers, way }) => {
+    const near = { callers, nearest: 0.25, farthest: 0.25 };
+    const far = { callers: 2, nearest: way, farthest: way };
+
+    const { counts } = await crowd([near, near, far], (random) => SECTION * (0.5 + random()));
+
+    expect(Math.min(...counts)).toBeGreaterThan(5);
+  });
 });
