@@ -129,20 +129,22 @@ export class Line extends LinkedList<Place> {
    * turn: as all do so, about one of them tries in each time that an attempt takes.
    */
   noteRelease(racers: number, environment: Environment): void {
-    // Another process had the lock: those who were told of its releases were not told in vain.
-    if (!this.#hearsItself) this.passedOverSince = null;
-    if (this.#hearsItself) this.#hearsItself = false;
-    else if (this.#ahead === null) this.#ahead = racers * environment.random();
-    else this.#ahead = Math.min(this.#ahead, racers) - 1;
+    if (this.#hearsItself) {
+      this.#hearsItself = false;
+    } else {
+      // Another process had the lock: those who were told of its releases were not told in vain.
+      this.passedOverSince = null;
+      if (this.#ahead === null) this.#ahead = racers * environment.random();
+      else this.#ahead = Math.min(this.#ahead, racers) - 1;
+    }
+    const ahead = this.#ahead ?? 0;
     this.turnAt = environment.now();
     // Others are nearer, and have it again by then each time: it may come after a later release.
-    if (this.#ahead !== null && this.#ahead <= -MISSED_MAX) {
-      this.turnAt += CHANCE * Math.max(0, 2 * environment.random() - 1);
-    }
-    if (racers < 2 || this.#ahead === null || this.#ahead <= 0) return;
+    if (ahead <= -MISSED_MAX) this.turnAt += CHANCE * Math.max(0, 2 * environment.random() - 1);
+    if (racers < 2 || ahead <= 0) return;
     // A quarter of a turn sooner or later: otherwise some may try in step with the releases, and
     // others never win.
-    const turns = Math.max(0, this.#ahead - 0.25 + environment.random() / 2);
+    const turns = Math.max(0, ahead - 0.25 + environment.random() / 2);
     this.turnAt += HEAD_START + TURN * turns;
   }
 
