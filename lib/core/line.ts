@@ -72,6 +72,11 @@ export class Line extends LinkedList<Place> {
     this.resource = resource;
   }
 
+  /** Whether it was this process's turn several times, and others were faster each time. */
+  get isPassedOver(): boolean {
+    return this.#ahead !== null && this.#ahead <= -MISSED_MAX;
+  }
+
   /** Who goes first; null where nobody has a place. */
   get head(): Waiter | null {
     return this.first?.waiter ?? null;
@@ -139,8 +144,6 @@ export class Line extends LinkedList<Place> {
     }
     const ahead = this.#ahead ?? 0;
     this.turnAt = environment.now();
-    // Others are nearer, and have it again by then each time: it may come after a later release.
-    if (ahead <= -MISSED_MAX) this.turnAt += CHANCE * Math.max(0, 2 * environment.random() - 1);
     if (racers < 2 || ahead <= 0) return;
     // A quarter of a turn sooner or later: otherwise some may try in step with the releases, and
     // others never win.
@@ -160,6 +163,16 @@ export class Line extends LinkedList<Place> {
     this.#ahead = null;
     this.turnAt = 0;
   }
+}
+
+/**
+ * When a call may try. If others were faster in all its queues, they are nearer, and have the lock
+ * again whenever it tries at once: by chance it tries later, and may come after a later release.
+ */
+export function turnOf({ places }: Waiter, environment: Environment): Milliseconds {
+  const turnAt = Math.max(...places.map(({ line }) => line.turnAt));
+  const isPassedOver = places.every(({ line }) => line.isPassedOver);
+  return isPassedOver ? turnAt + CHANCE * Math.max(0, 2 * environment.random() - 1) : turnAt;
 }
 
 /** Each once, however many of the lines it heads: a call may want hundreds of resources. */

@@ -5,7 +5,7 @@
 // of this process, but only so many times in a row; then other processes are told, and if any
 // listens it goes first.
 import { FirstAttempts } from './first-attempts.js';
-import { headsOf, letPass, Line, placesBehind } from './line.js';
+import { headsOf, letPass, Line, placesBehind, turnOf } from './line.js';
 import { RestingCalls } from './resting-calls.js';
 import { TransientMap } from './transient-map.js';
 import { WakeUps } from './wake-ups.js';
@@ -125,7 +125,7 @@ export class WaitingRoom {
     let isWoken = await this.resting.rest(waiter, drawRest(), patience());
     // Each release that is heard meanwhile brings the turn nearer.
     while (isWoken) {
-      const turnAt = Math.max(...waiter.places.map(({ line }) => line.turnAt));
+      const turnAt = turnOf(waiter, environment);
       const delay = Math.min(turnAt - environment.now(), drawRest(), patience());
       if (delay < 1) return;
       isWoken = await waiter.pause(delay);

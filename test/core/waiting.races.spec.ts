@@ -1,9 +1,9 @@
 // How long a process waits before it races others for a released lock.
 import { describe, expect, it } from '@jest/globals';
 
+import { turnOf, type Place } from '../../lib/core/line.js';
 import { watch } from './scene.js';
 import { setUp } from './waiting-scene.js';
-import type { Place } from '../../lib/core/line.js';
 
 describe('the delay before a race', () => {
   /** A process that waits for `r`, and what it hears of releases. */
@@ -190,6 +190,33 @@ describe('the delay before a race', () => {
     }
 
     expect(isTurn()).toBe(true);
+  });
+
+  it('is left to chance, every other time, for who has missed three turns', async () => {
+    const { environment, waiter, hear } = await listen();
+    const delays: number[] = [];
+    for (const random of [1, 1, 1, 1, 1, 0.75, 0.5, 0]) {
+      environment.random = () => random;
+      await hear(1);
+      delays.push(turnOf(waiter, environment) - environment.now());
+    }
+
+    // As it has drawn, the second release begins its first turn.
+    expect(delays).toEqual([0, 0, 0, 0, 60, 30, 0, 0]);
+  });
+
+  it('is not left to chance where it waits for another of its resources', async () => {
+    const { environment, waitingRoom, enter, tellOf } = setUp();
+    environment.random = () => 1;
+    const both = enter('busy', 'quiet');
+    waitingRoom.listen(both);
+    await environment.settle();
+    for (let turn = 0; turn < 10; turn += 1) await tellOf(['busy']);
+    const whileOneIsQuiet = turnOf(both, environment) - environment.now();
+
+    for (let turn = 0; turn < 10; turn += 1) await tellOf(['quiet']);
+
+    expect([whileOneIsQuiet, turnOf(both, environment) - environment.now()]).toEqual([0, 60]);
   });
 
   it('is none for who comes when nobody wanted the resource for a while', async () => {
