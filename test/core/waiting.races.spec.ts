@@ -174,12 +174,19 @@ describe('the delay before a race', () => {
     expect((next.places[0]?.line.turnAt ?? 0) - environment.now()).toBe(1 + 3 * 7);
   });
 
-  it('begins with the release: those of another resource do not prolong it', async () => {
-    const { environment, waitingRoom, enter, tellOf } = setUp();
-    environment.random = () => 0.5;
+  /** A process that waits for two resources, where every random number is the same. */
+  async function listenToBoth(random: number) {
+    const scene = setUp();
+    const { environment, waitingRoom, enter } = scene;
+    environment.random = () => random;
     const both = enter('busy', 'quiet');
     waitingRoom.listen(both);
     await environment.settle();
+    return { ...scene, both };
+  }
+
+  it('begins with the release: those of another resource do not prolong it', async () => {
+    const { environment, waitingRoom, both, tellOf } = await listenToBoth(0.5);
     const [rest, patience] = [() => 50, () => 60_000];
     const isTurn = watch(waitingRoom.restUntilTurn(both, rest, patience));
 
@@ -206,11 +213,7 @@ describe('the delay before a race', () => {
   });
 
   it('is not left to chance where it waits for another of its resources', async () => {
-    const { environment, waitingRoom, enter, tellOf } = setUp();
-    environment.random = () => 1;
-    const both = enter('busy', 'quiet');
-    waitingRoom.listen(both);
-    await environment.settle();
+    const { environment, both, tellOf } = await listenToBoth(1);
     for (let turn = 0; turn < 10; turn += 1) await tellOf(['busy']);
     const whileOneIsQuiet = turnOf(both, environment) - environment.now();
 
