@@ -18,7 +18,7 @@ const MISSED_MAX = 3;
 const CHANCE: Milliseconds = 60;
 
 /** How long others are told in vain before they get more time: 100 ms, a sixth of all time. */
-const PASSED_OVER_MAX: Milliseconds = 500;
+const TOLD_IN_VAIN_MAX: Milliseconds = 500;
 
 /** One call's place in the queue of one resource. */
 export class Place extends Linked<Place> {
@@ -50,7 +50,7 @@ export class Line extends LinkedList<Place> {
    */
   yieldEnd: TimerHandle = null;
   /** Since when others have been told without getting the lock; null when they got it. */
-  passedOverSince: Milliseconds | null = null;
+  toldInVainSince: Milliseconds | null = null;
   /** Whether a release is under way. A call that comes meanwhile follows it as if it had waited. */
   isReleasing = false;
   /**
@@ -92,17 +92,6 @@ export class Line extends LinkedList<Place> {
     return this.find(({ isHolding }) => !isHolding);
   }
 
-  /**
-   * Notes that others are told of a release. Returns whether they should get more time: for half a
-   * second they were told in vain, as this process was faster each time. Then it counts anew.
-   */
-  notePassedOver(now: Milliseconds): boolean {
-    this.passedOverSince ??= now;
-    if (now - this.passedOverSince < PASSED_OVER_MAX) return false;
-    this.passedOverSince = null;
-    return true;
-  }
-
   /** The first place of such a waiter; null where there is none. */
   find(isSuch: (waiter: Waiter) => boolean): Place | null {
     let place = this.first;
@@ -138,7 +127,7 @@ export class Line extends LinkedList<Place> {
       this.#hearsItself = false;
     } else {
       // Another process had the lock: those who were told of its releases were not told in vain.
-      this.passedOverSince = null;
+      this.toldInVainSince = null;
       if (this.#ahead === null) this.#ahead = racers * environment.random();
       else this.#ahead = Math.min(this.#ahead, racers) - 1;
     }
@@ -173,6 +162,22 @@ export function turnOf({ places }: Waiter, environment: Environment): Millisecon
   const turnAt = Math.max(...places.map(({ line }) => line.turnAt));
   const isPassedOver = places.every(({ line }) => line.isPassedOver);
   return isPassedOver ? turnAt + CHANCE * Math.max(0, 2 * environment.random() - 1) : turnAt;
+}
+
+/**
+ * Notes that others are told of a release of these. Returns whether they should get more time: for
+ * half a second they were told in vain, as this process was faster each time. Then it counts anew.
+ */
+export function noteTold(lines: readonly Line[], now: Milliseconds): boolean {
+  let inVain: Milliseconds = 0;
+  for (const line of lines) {
+    line.toldInVainSince ??= now;
+    inVain += now - line.toldInVainSince;
+  }
+  // On average, as all of them rest together: else calls for many would rest for each of them.
+  if (inVain < TOLD_IN_VAIN_MAX * lines.length) return false;
+  for (const line of lines) line.toldInVainSince = null;
+  return true;
 }
 
 /** Each once, however many of the lines it heads: a call may want hundreds of resources. */

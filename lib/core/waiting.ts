@@ -5,7 +5,7 @@
 // of this process, but only so many times in a row; then other processes are told, and if any
 // listens it goes first.
 import { FirstAttempts } from './first-attempts.js';
-import { headsOf, letPass, Line, placesBehind, turnOf } from './line.js';
+import { headsOf, letPass, Line, noteTold, placesBehind, turnOf } from './line.js';
 import { RestingCalls } from './resting-calls.js';
 import { TransientMap } from './transient-map.js';
 import { WakeUps } from './wake-ups.js';
@@ -90,7 +90,7 @@ export class WaitingRoom {
     for (const { line } of waiter.places) {
       // It was found taken: others have had their turn.
       line.handOvers = 0;
-      line.passedOverSince = null;
+      line.toldInVainSince = null;
       line.wakeUps ??= this.#listenTo(line);
       isLive &&= line.wakeUps.isLive;
     }
@@ -199,11 +199,8 @@ export class WaitingRoom {
   // next release others are told of gets a later timer.
   #yield(resources: readonly string[]): void {
     const { environment } = this.#ensemble;
-    const now = environment.now();
     const lines = resources.map((resource) => this.#lines.get(resource) ?? this.#addLine(resource));
-    // Every line is asked, because each keeps its own count.
-    const passedOver = lines.filter((line) => line.notePassedOver(now));
-    const delay = passedOver.length > 0 ? LONG_YIELD : YIELD;
+    const delay = noteTold(lines, environment.now()) ? LONG_YIELD : YIELD;
     const end = (): void => this.#endYield(resources, timer);
     const timer = environment.startTimer(delay, end, false);
     for (const line of lines) line.yieldEnd = timer;

@@ -1,4 +1,4 @@
-// One resource that many processes want all the time: what its turns cost, and who gets them.
+// Resources that many processes want all the time: what their turns cost, and who gets them.
 import { describe, expect, it } from '@jest/globals';
 
 import { Redlock } from '../../lib/core/redlock.js';
@@ -16,8 +16,14 @@ interface Member {
   readonly farthest: Milliseconds;
 }
 
+type Random = () => number;
+
 /** What became of a crowd in some seconds of virtual time. */
-async function crowd(members: readonly Member[], holdFor: (random: () => number) => Milliseconds) {
+async function crowd(
+  members: readonly Member[],
+  holdFor: (random: Random) => Milliseconds,
+  choose: (random: Random) => readonly string[] = () => ['r'],
+) {
   const scene = setScene();
   const { environment } = scene;
   const start = ({ nearest, farthest }: Member): Redlock => {
@@ -29,14 +35,14 @@ async function crowd(members: readonly Member[], holdFor: (random: () => number)
     });
     return new Redlock(nodes, {}, { environment });
   };
+  const random = (): number => environment.random();
   const counts = members.map(() => 0);
   let hasEnded = false;
   const call = async (redlock: Redlock, index: number): Promise<void> => {
     while (!hasEnded) {
-      await redlock.using('r', { ttl: 10_000, wait: 60_000 }, async () => {
+      await redlock.using(choose(random), { ttl: 10_000, wait: 60_000 }, async () => {
         counts[index] = (counts[index] ?? 0) + 1;
-        const section = holdFor(() => environment.random());
-        await new Promise<void>((resolve) => environment.schedule(section, resolve));
+        await new Promise<void>((resolve) => environment.schedule(holdFor(random), resolve));
       });
     }
   };
@@ -88,5 +94,26 @@ describe('processes that want one resource all the time', () => {
     const { counts } = await crowd([near, near, far], (random) => SECTION * (0.5 + random()));
 
     expect(Math.min(...counts)).toBeGreaterThan(5);
+  });
+});
+
+describe('processes that want many of the same resources all the time', () => {
+  /** Eight of a hundred. */
+  const choose = (random: Random): readonly string[] => {
+    const chosen = new Set<string>();
+    while (chosen.size < 8) chosen.add(`sku:${Math.floor(100 * random())}`);
+    return [...chosen];
+  };
+
+  it('make about as many turns as the same callers in one process', async () => {
+    const member = (callers: number): Member => ({ callers, nearest: 0.25, farthest: 0.25 });
+    const turns = async (members: readonly Member[]): Promise<number> => {
+      const { counts } = await crowd(members, () => SECTION, choose);
+      return counts.reduce((sum, count) => sum + count, 0);
+    };
+
+    expect(await turns([member(20), member(20)])).toBeGreaterThan(
+      0.75 * (await turns([member(40)])),
+    );
   });
 });

@@ -182,32 +182,45 @@ describe('the turn of other processes', () => {
 
   describe('after half a second in which they were told in vain', () => {
     /** They are told every 50 ms, `times` times; gives who is next in this process then. */
-    const tellOthers = async (times: number) => {
+    const tellOthers = async (times: number, resources = ['r']) => {
       const scene = setUp();
-      const next = scene.enter('r');
+      const next = scene.enter(...resources);
       for (let time = 0; time < times; time += 1) {
         await scene.environment.advance(50);
-        scene.waitingRoom.onReleased(['r'], 1);
+        scene.waitingRoom.onReleased(resources, 1);
       }
       return { ...scene, next };
     };
 
-    it('is long enough for who is far away', async () => {
-      const { environment, mayTry, next } = await tellOthers(11);
+    it.each([[['r']], [['a', 'b', 'c']]])(
+      'is long enough for who is far away: %j',
+      async (wanted) => {
+        const { environment, mayTry, next } = await tellOthers(11, wanted);
 
-      await environment.advance(99);
-      const whileTheyGo = mayTry(next);
-      await environment.advance(2);
+        await environment.advance(99);
+        const whileTheyGo = mayTry(next);
+        await environment.advance(2);
 
-      expect([whileTheyGo, mayTry(next)]).toEqual([false, true]);
-    });
+        expect([whileTheyGo, mayTry(next)]).toEqual([false, true]);
+      },
+    );
 
-    it('is short before, and after that', async () => {
-      const [before, after] = [await tellOthers(10), await tellOthers(12)];
+    it.each([[['r']], [['a', 'b', 'c']]])('is short before, and after that: %j', async (wanted) => {
+      const [before, after] = [await tellOthers(10, wanted), await tellOthers(15, wanted)];
 
       for (const { environment } of [before, after]) await environment.advance(6);
 
       expect([before, after].map(({ mayTry, next }) => mayTry(next))).toEqual([true, true]);
+    });
+
+    it('is short where most of what is released with it was wanted by nobody', async () => {
+      const { environment, waitingRoom, mayTry, next } = await tellOthers(10);
+
+      await environment.advance(50);
+      waitingRoom.onReleased(['a', 'b', 'r'], 1);
+      await environment.advance(6);
+
+      expect(mayTry(next)).toBe(true);
     });
 
     it('is short where one of them was heard to release it meanwhile', async () => {
