@@ -56,6 +56,19 @@ describe('several resources', () => {
 
     expect(overlaps).toBe(0);
   });
+
+  it('that wait for one of them keep later calls of the process from all of them', async () => {
+    const { redlock, otherProcess, environment, rejection, until } = setScene();
+    await until(otherProcess().acquire('a', ttl));
+    const both = reasonOf(redlock.acquire(['a', 'b'], ttl, { wait: 1_000 }));
+    await environment.advance(100);
+
+    const later = await rejection(redlock.acquire('b', ttl, { wait: 0 }));
+
+    expect(expectInstance(later, LockTakenError).message).toContain('other calls of this process');
+    expectInstance(await until(both), LockTakenError);
+    expect((await until(redlock.acquire('b', ttl, { wait: 0 }))).isValid).toBe(true);
+  });
 });
 
 describe('a resource released while the next call of its process wants another one too', () => {

@@ -262,18 +262,6 @@ describe('a call for several resources', () => {
     expect(mayTry(both)).toBe(true);
   });
 
-  it('goes before later calls for any of them, even while it waits for another', () => {
-    const { waitingRoom, enter, hold, mayTry } = setUp();
-    hold('a');
-    const both = enter('a', 'b');
-
-    const later = enter('b');
-
-    expect(mayTry(later)).toBe(false);
-    waitingRoom.leave(both);
-    expect(mayTry(later)).toBe(true);
-  });
-
   it('never waits in a ring with overlapping ones', () => {
     const { waitingRoom, enter, mayTry } = setUp();
     const ring = [enter('a', 'b'), enter('b', 'c'), enter('a', 'c')];
