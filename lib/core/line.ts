@@ -17,6 +17,18 @@ const MISSED_MAX = 3;
 /** How much later, at most, it then tries every other time. */
 const CHANCE: Milliseconds = 60;
 
+/** How often in a row a lock passes between calls of one process before others go first. */
+const HAND_OVERS_MAX = 16;
+
+/**
+ * For how long after its first acquisition a lock is still handed over. If calls hold it for long,
+ * 16 in a row take longer than other processes wait, and telling these is cheap in comparison.
+ */
+const HAND_OVERS_TIME: Milliseconds = 50;
+
+/** The same for a process that has waited for longer than others: it seldom comes in time. */
+const SHARE_MAX: Milliseconds = 200;
+
 /** How long others are told in vain before they get more time: 100 ms, a sixth of all time. */
 const TOLD_IN_VAIN_MAX: Milliseconds = 500;
 
@@ -43,7 +55,11 @@ export class Line extends LinkedList<Place> {
   /** How often in a row the lock passed between calls of this process. */
   handOvers = 0;
   /** When this process got the lock that it has handed over since. */
-  acquiredAt: Milliseconds = 0;
+  #acquiredAt: Milliseconds = 0;
+  /** Half of what each other process, on average, had of the time in which this one waited. */
+  #share: Milliseconds = 0;
+  /** When this process released the lock last; not yet, before it did. */
+  #releasedAt: Milliseconds = Infinity;
   /**
    * What ends the time in which other processes go first: 'told' stands for the answers of the
    * release that tells them, anything else is a timer. Null when they do not go first.
@@ -60,6 +76,8 @@ export class Line extends LinkedList<Place> {
   turnAt: Milliseconds = 0;
   /** How many that wait are thought to go before this process; null until it draws a turn. */
   #ahead: number | null = null;
+  /** How many processes were told of the last release that was heard; many, until one was. */
+  #racers = Infinity;
   /** Whether the next release that is heard is this process's own. */
   #hearsItself = false;
   /** The last attempt of this process, if too few nodes could vote; null if enough did. */
@@ -123,6 +141,7 @@ export class Line extends LinkedList<Place> {
    * turn: as all do so, about one of them tries in each time that an attempt takes.
    */
   noteRelease(racers: number, environment: Environment): void {
+    this.#racers = racers;
     if (this.#hearsItself) {
       this.#hearsItself = false;
     } else {
@@ -140,8 +159,23 @@ export class Line extends LinkedList<Place> {
     this.turnAt += HEAD_START + TURN * turns;
   }
 
+  /** A call of this process has the lock, perhaps as the first in a row. */
+  noteAcquired(now: Milliseconds): void {
+    if (this.handOvers > 0) return;
+    this.#acquiredAt = now;
+    this.#share = Math.min(SHARE_MAX, (now - this.#releasedAt) / (2 * this.#racers));
+  }
+
+  /** Whether other processes go first, as this one has handed the lock over for long enough. */
+  isOthersTurn(now: Milliseconds): boolean {
+    const time = now - this.#acquiredAt;
+    if (this.#share > HAND_OVERS_TIME) return time > this.#share;
+    return this.handOvers >= HAND_OVERS_MAX || time > HAND_OVERS_TIME;
+  }
+
   /** This process releases the lock: all others who wait by now have their turns before it. */
-  endTurn(): void {
+  endTurn(now: Milliseconds): void {
+    this.#releasedAt = now;
     this.#ahead = Infinity;
     this.turnAt = 0;
     this.#hearsItself = this.wakeUps?.isLive === true;

@@ -15,15 +15,6 @@ import type { Place } from './line.js';
 import type { Milliseconds } from './units.js';
 import type { Waiter } from './waiter.js';
 
-/** How often in a row a lock passes between calls of one process before others go first. */
-const HAND_OVERS_MAX = 16;
-
-/**
- * For how long after its first acquisition a lock is still handed over. If calls hold it for long,
- * 16 in a row take longer than other processes wait, and telling these is cheap in comparison.
- */
-const HAND_OVERS_TIME: Milliseconds = 50;
-
 /**
  * How long other processes go first once they were told: time to hear of it, draw their delays and
  * ask the nodes. After that, whoever finds the resource still free may have it.
@@ -140,7 +131,7 @@ export class WaitingRoom {
     for (const { line } of waiter.places) {
       line.passable -= wasPassable;
       line.outage = null;
-      if (line.handOvers === 0) line.acquiredAt = now;
+      line.noteAcquired(now);
       this.#tidy(line);
     }
   }
@@ -158,13 +149,14 @@ export class WaitingRoom {
     for (const { line } of waiter.places) line.isReleasing = true;
     // A lost lock has left its queues before: the call after it has tried in vain, and listens.
     const headed = this.#remove(waiter);
-    const heads = headed.length === waiter.places.length ? this.#nextOf(headed) : [];
+    const now = this.#ensemble.environment.now();
+    const heads = headed.length === waiter.places.length ? this.#nextOf(headed, now) : [];
     const isHandedOn = heads.length > 0;
     for (const { line } of waiter.places) {
       // A head that wants more than was freed tries ahead of others who are told: that counts too.
-      const isLeftToOthers = !isHandedOn && this.#isOthersTurn(line);
+      const isLeftToOthers = !isHandedOn && line.isOthersTurn(now);
       if (isLeftToOthers) line.yieldEnd = 'told';
-      line.endTurn();
+      line.endTurn(now);
       line.handOvers = isLeftToOthers ? 0 : line.handOvers + 1;
     }
     this.#wakeHeads(headed);
@@ -263,19 +255,14 @@ export class WaitingRoom {
 
   // The heads of the lines, if it is not others' turn and all will try as soon as they are woken.
   // A head that wants more than these lines may not get it: then nobody would have been told.
-  #nextOf(lines: readonly Line[]): readonly Waiter[] {
-    const mayGo = (line: Line): boolean => line.head !== null && !this.#isOthersTurn(line);
+  #nextOf(lines: readonly Line[], now: Milliseconds): readonly Waiter[] {
+    const mayGo = (line: Line): boolean => line.head !== null && !line.isOthersTurn(now);
     if (!lines.every(mayGo)) return [];
     const freed = new Set(lines);
     const willTry = (head: Waiter): boolean =>
       head.isPausing && this.mayTry(head) && head.places.every(({ line }) => freed.has(line));
     const heads = headsOf(lines);
     return heads.every(willTry) ? heads : [];
-  }
-
-  #isOthersTurn({ handOvers, acquiredAt }: Line): boolean {
-    if (handOvers === HAND_OVERS_MAX) return true;
-    return this.#ensemble.environment.now() - acquiredAt > HAND_OVERS_TIME;
   }
 
   // Goes on from the queue that stopped it last time: a call heads a queue until it leaves. If one

@@ -97,6 +97,17 @@ describe('processes that want one resource all the time', () => {
   });
 });
 
+describe('a process that seldom comes in time', () => {
+  it('keeps for its calls what it gets, and so has more than a twentieth of all turns', async () => {
+    const near = { callers: 4, nearest: 0.25, farthest: 0.25 };
+    const far = { callers: 4, nearest: 5, farthest: 5 };
+
+    const { counts } = await crowd([near, near, far], (random) => 4 + 2 * random());
+
+    expect(counts[2]).toBeGreaterThan(0.05 * counts.reduce((sum, count) => sum + count, 0));
+  });
+});
+
 describe('processes that want many of the same resources all the time', () => {
   /** Eight of a hundred. */
   const choose = (random: Random): readonly string[] => {

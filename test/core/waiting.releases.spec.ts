@@ -47,6 +47,40 @@ describe('a lock that is released', () => {
     expect(isHandedOn).toBe(run.isHandedOn);
   });
 
+  it.each([
+    { waited: 480, others: 2, handedOnFor: 120 },
+    { waited: 480, others: 1, handedOnFor: 200 },
+    // Less than 50 ms: by number, as usual.
+    { waited: 190, others: 2, handedOnFor: 32 },
+  ])(
+    'is handed on for $handedOnFor ms by a process that waited for $waited ms with $others others',
+    async ({ waited, others, handedOnFor }) => {
+      const { environment, waitingRoom, enter, grant, hold, tellOf } = setUp();
+      const before = hold('r');
+      let holder = enter('r');
+      waitingRoom.handOn(before);
+      waitingRoom.listen(holder);
+      await environment.settle();
+      await tellOf(['r'], others);
+      await environment.advance(waited);
+      grant(holder);
+      const from = environment.now();
+      let last = from;
+
+      for (let count = 0; count < 200; count += 1) {
+        await environment.advance(2);
+        const next = enter('r');
+        void next.pause(1_000);
+        if (waitingRoom.handOn(holder).length === 0) break;
+        last = environment.now();
+        grant(next);
+        holder = next;
+      }
+
+      expect(last - from).toBe(handedOnFor);
+    },
+  );
+
   it('is handed on by who had to wait for another process as if for the first time', async () => {
     const { environment, waitingRoom, enter, grant, hold } = setUp();
     const holder = hold('r');
