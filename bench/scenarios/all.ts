@@ -3,6 +3,7 @@ import { crowd } from './s10-crowd.js';
 import { decorator } from './s9-decorator.js';
 import { deadNode } from './s5-dead-node.js';
 import { handover } from './s8-handover.js';
+import { farProcess } from './s12-far-process.js';
 import { hotKey } from './s3-hot-key.js';
 import { hotKeyProcesses } from './s4-hot-key-processes.js';
 import { inFlight } from './s2-in-flight.js';
@@ -25,5 +26,6 @@ export const scenarios: readonly Scenario[] = [
   decorator,
   crowd,
   apart,
+  farProcess,
   quarantine,
 ];

@@ -16,6 +16,13 @@ export const hotKeyMetrics: readonly Metric[] = [
   { key: 'overlaps', label: 'overlaps', unit: '' },
 ];
 
+/** Of the process with the fewest. */
+export const fewestMetric: Metric = {
+  key: 'fewest',
+  label: 'of the process with the fewest, per second',
+  unit: '/s',
+};
+
 const LIMIT = 20_000;
 
 let runs = 0;
@@ -31,10 +38,10 @@ export async function hotKeySample(
   const task = { ...conditions, resource: `hot:${name}:${(runs += 1)}` };
   const limit = task.seconds * 1_000 + LIMIT;
   const results = await Promise.all(processes.map((process) => process.run('hotKey', task, limit)));
-  const total = (of: (result: HotKeyResult) => number): number =>
-    results.reduce((sum, result) => sum + of(result), 0);
+  const total = (of: (result: HotKeyResult) => number): number => sum(results.map(of));
   const perCaller = results.flatMap((result) => result.perCaller);
-  const counted = perCaller.reduce((sum, count) => sum + count, 0);
+  const perProcess = results.map((result) => sum(result.perCaller));
+  const counted = sum(perProcess);
   if (counted === 0) {
     const why = results.find(({ firstError }) => firstError !== null)?.firstError;
     throw new Error(`No acquisition within ${task.seconds} s: ${why ?? 'all callers hang'}`);
@@ -44,6 +51,7 @@ export async function hotKeySample(
   const stuck = total((result) => result.stuck);
   return {
     rate: counted / task.seconds,
+    fewest: Math.min(...perProcess) / task.seconds,
     waitP50: waits.p50,
     waitP99: waits.p99,
     waitMax: waits.max,
@@ -53,4 +61,8 @@ export async function hotKeySample(
     overlaps: total((result) => result.overlaps),
     ...(errors + stuck === 0 ? {} : { errors, stuck }),
   };
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, number) => total + number, 0);
 }

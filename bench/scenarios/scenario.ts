@@ -4,7 +4,7 @@ import type { Launch } from '../processes/candidate-process.js';
 import type { Figure } from '../measure/statistics.js';
 
 export type ScenarioId =
-  'S1' | 'S2' | 'S3' | 'S4' | 'S5' | 'S6' | 'S7' | 'S8' | 'S9' | 'S10' | 'S11' | 'Q';
+  'S1' | 'S2' | 'S3' | 'S4' | 'S5' | 'S6' | 'S7' | 'S8' | 'S9' | 'S10' | 'S11' | 'S12' | 'Q';
 
 /** How long and how often to measure. */
 export interface Pace {

@@ -20,6 +20,8 @@ export interface TurnPlan {
   readonly settings: CandidateSettings;
   /** @default 1 */
   readonly processCount?: number;
+  /** The same servers by a longer way, for the last process. @default the way of all others */
+  readonly farUrls?: readonly string[];
   readonly warmUp: (team: Team) => Promise<unknown>;
   readonly measure: (team: Team) => Promise<Sample>;
   /** Called once, after all rounds. */
@@ -143,11 +145,18 @@ async function attempt(
 /** Starts all of a candidate's processes, or none. */
 export async function startTeam(
   { isPipelined, launch }: BenchContext,
-  { processCount = 1, settings, urls }: Pick<TurnPlan, 'processCount' | 'settings' | 'urls'>,
+  {
+    processCount = 1,
+    settings,
+    urls,
+    farUrls = urls,
+  }: Pick<TurnPlan, 'farUrls' | 'processCount' | 'settings' | 'urls'>,
   name: CandidateName,
 ): Promise<Team> {
   const setup = { candidate: name, urls, settings: { ...settings, isPipelined } };
-  const starts = Array.from({ length: processCount }, () => launch(setup));
+  const starts = Array.from({ length: processCount }, (_, index) =>
+    launch(index < processCount - 1 ? setup : { ...setup, urls: farUrls }),
+  );
   const outcomes = await Promise.allSettled(starts);
   const processes = outcomes.flatMap((outcome) =>
     outcome.status === 'fulfilled' ? [outcome.value] : [],
