@@ -161,6 +161,16 @@ describe('the SQL that lets the store refuse late holders', () => {
     expect(steps).toHaveLength(3);
     expect(wrongOutcomes(steps, holders)).toEqual([]);
   });
+
+  it('of the safety page lets a holder write twice, as one that joins its own lock does', () => {
+    const steps = updatesOf('docs/SAFETY.md');
+    const row: Row = { sku: 'a', quantity: 10, fence: 0 };
+    const holder = { parameters: { $sku: 'a', $token: 1, $quantity: 7 }, wanted: 3 };
+
+    const reported = [...steps, ...steps].map((step) => step(row, holder));
+
+    expect(reported).toEqual([true, true, true, true]);
+  });
 });
 
 interface Row {
