@@ -146,19 +146,21 @@ describe('the SQL that lets the store refuse late holders', () => {
     expect(wrongOutcomes(updatesOf('README.md'), holders)).toEqual([]);
   });
 
-  it('of the safety page, with a read in between, is as sound in every order of the steps', () => {
+  it('of the safety page is as sound, by the steps of the transactions page, in every order', () => {
     const [register, write] = updatesOf('docs/SAFETY.md');
     const select: Step = ({ quantity }, { parameters, wanted }) => {
       Object.assign(parameters, { $quantity: quantity - wanted });
       return true;
     };
-    const steps = [register, select, write].filter((step) => step !== undefined);
+    const known: Record<string, Step | undefined> = { register, read: select, write };
+    const [third = ''] = /^3\. .*/m.exec(read('docs/TRANSACTIONS.md')) ?? [];
+    const steps = third.split(/\W/).flatMap((word) => known[word] ?? []);
     const holders = [1, 2].map((token) => ({
       parameters: { $sku: 'a', $token: token },
       wanted: token * 3,
     }));
 
-    expect(steps).toHaveLength(3);
+    expect(steps.length).toBeGreaterThan(1);
     expect(wrongOutcomes(steps, holders)).toEqual([]);
   });
 
