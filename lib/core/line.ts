@@ -90,9 +90,12 @@ export class Line extends LinkedList<Place> {
     this.resource = resource;
   }
 
-  /** Whether it was this process's turn several times, and others were faster each time. */
-  get isPassedOver(): boolean {
-    return this.#ahead !== null && this.#ahead <= -MISSED_MAX;
+  /**
+   * How many that wait are thought to go before this process; below zero when it has missed turns,
+   * as others were faster. Infinite until others are heard to release it, and after its own turn.
+   */
+  get ahead(): number {
+    return this.#ahead ?? Infinity;
   }
 
   /** Who goes first; null where nobody has a place. */
@@ -191,10 +194,12 @@ export class Line extends LinkedList<Place> {
 /**
  * When a call may try. If others were faster in all its queues, they are nearer, and have the lock
  * again whenever it tries at once: by chance it tries later, and may come after a later release.
+ * A resource that others were not heard to release says nothing: perhaps only its caller wants it.
  */
 export function turnOf({ places }: Waiter, environment: Environment): Milliseconds {
   const turnAt = Math.max(...places.map(({ line }) => line.turnAt));
-  const isPassedOver = places.every(({ line }) => line.isPassedOver);
+  const heard = places.map(({ line }) => line.ahead).filter(Number.isFinite);
+  const isPassedOver = heard.length > 0 && Math.max(...heard) <= -MISSED_MAX;
   return isPassedOver ? turnAt + CHANCE * Math.max(0, 2 * environment.random() - 1) : turnAt;
 }
 

@@ -214,12 +214,47 @@ describe('the delay before a race', () => {
 
   it('is not left to chance where it waits for another of its resources', async () => {
     const { environment, both, tellOf } = await listenToBoth(1);
+    await tellOf(['quiet']);
     for (let turn = 0; turn < 10; turn += 1) await tellOf(['busy']);
     const whileOneIsQuiet = turnOf(both, environment) - environment.now();
 
     for (let turn = 0; turn < 10; turn += 1) await tellOf(['quiet']);
 
     expect([whileOneIsQuiet, turnOf(both, environment) - environment.now()]).toEqual([0, 60]);
+  });
+
+  it('is left to chance, too, where nobody else wants its other resources', async () => {
+    const { environment, both, tellOf } = await listenToBoth(1);
+
+    for (let turn = 0; turn < 10; turn += 1) await tellOf(['busy']);
+
+    expect(turnOf(both, environment) - environment.now()).toBe(60);
+  });
+
+  it('is left to chance, too, where only this process had its other resources', async () => {
+    const { environment, waitingRoom, enter, hold, tellOf } = setUp();
+    environment.random = () => 1;
+    const first = hold('busy', 'quiet');
+    const next = enter('busy', 'quiet');
+    waitingRoom.handOn(first);
+    waitingRoom.listen(next);
+    await environment.settle();
+
+    for (let turn = 0; turn < 10; turn += 1) await tellOf(['busy']);
+
+    expect(turnOf(next, environment) - environment.now()).toBe(60);
+  });
+
+  it('is not left to chance for who just had it, and hears of its own release alone', async () => {
+    const { environment, waitingRoom, waiter, enter, grant, hear } = await listen();
+    environment.random = () => 1;
+    const next = enter('r');
+    grant(waiter);
+    waitingRoom.handOn(waiter);
+
+    await hear(1);
+
+    expect(turnOf(next, environment) - environment.now()).toBeLessThanOrEqual(0);
   });
 
   it('is none for who comes when nobody wanted the resource for a while', async () => {
