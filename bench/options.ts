@@ -10,7 +10,7 @@ export const usage = `npm run bench [-- options]
   --candidate a,b    only these of ${Object.keys(catalogue).join(', ')}
   --seconds 3        of one measurement; default: each scenario's own
   --rounds 5         default: each scenario's own
-  --quick            everything short, in 3 minutes: shows that it runs; its figures are worth little
+  --quick            everything short, in 7 minutes: shows that it runs; its figures are worth little
   --fresh-keys       a resource is used once (S1, S2, S5, S6, Q); default: one per caller, again and again
   --auto-pipelining  the other libraries' ioredis clients have enableAutoPipelining (not in S5)
   --awake            keeps idle cores awake: one may take longer to wake than a lock; takes chrt (util-linux)
