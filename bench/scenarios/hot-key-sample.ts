@@ -1,8 +1,11 @@
 // One measurement of a hot resource, over one process or several, as a sample.
 import { distributionOf } from '../measure/statistics.js';
+import { usualSettings, type Team } from './turns.js';
 import type { HotKeyResult, HotKeyTask } from '../tasks/hot-key.js';
-import type { Metric, Sample } from './scenario.js';
-import type { Team } from './turns.js';
+import type { BenchContext, Metric, Sample } from './scenario.js';
+
+/** Nobody gives up within a round. */
+export const hotKeySettings = { ...usualSettings, patience: 10_000 };
 
 /** `ideal`: the time for all callers once in turn, each inside for as long as it really was. */
 export const hotKeyMetrics: readonly Metric[] = [
@@ -16,7 +19,7 @@ export const hotKeyMetrics: readonly Metric[] = [
   { key: 'overlaps', label: 'overlaps', unit: '' },
 ];
 
-/** Of the process with the fewest. */
+/** Whether a process is left out: the callers of the others may be fair to each other. */
 export const fewestMetric: Metric = {
   key: 'fewest',
   label: 'of the process with the fewest, per second',
@@ -32,10 +35,16 @@ let runs = 0;
  * left behind must not spoil the next round. Throws if nobody got it.
  */
 export async function hotKeySample(
+  { isQuick, pace }: BenchContext,
   { name, processes }: Team,
-  conditions: Omit<HotKeyTask, 'resource'>,
+  load: Pick<HotKeyTask, 'callers' | 'section' | 'stateUrl'>,
 ): Promise<Sample> {
-  const task = { ...conditions, resource: `hot:${name}:${(runs += 1)}` };
+  const task = {
+    ...load,
+    resource: `hot:${name}:${(runs += 1)}`,
+    seconds: pace.seconds,
+    grace: isQuick ? 1_000 : 2_500,
+  };
   const limit = task.seconds * 1_000 + LIMIT;
   const results = await Promise.all(processes.map((process) => process.run('hotKey', task, limit)));
   const total = (of: (result: HotKeyResult) => number): number => sum(results.map(of));

@@ -1,8 +1,7 @@
 import { contenders } from '../candidates/catalogue.js';
-import { startDelayProxy } from '../processes/delay-proxy.js';
-import { fewestMetric, hotKeyMetrics, hotKeySample } from './hot-key-sample.js';
-import { withServers } from './servers.js';
-import { takeTurns, usualSettings } from './turns.js';
+import { fewestMetric, hotKeyMetrics, hotKeySample, hotKeySettings } from './hot-key-sample.js';
+import { withProxies, withServers } from './servers.js';
+import { takeTurns } from './turns.js';
 import type { Scenario } from './scenario.js';
 
 const CALLERS = 4;
@@ -25,30 +24,21 @@ export const farProcess: Scenario = {
   metrics: [fewestMetric, ...hotKeyMetrics],
   plotted: ['fewest', 'rate'],
   run: (context) =>
-    withServers(4, async ([state, ...servers]) => {
-      context.log('S12');
-      const proxies = await Promise.all(servers.map(({ port }) => startDelayProxy(port)));
-      for (const proxy of proxies) proxy.delay = DELAY;
-      const task = {
-        callers: CALLERS,
-        seconds: context.pace.seconds,
-        section: SECTION,
-        grace: context.isQuick ? 1_000 : 2_500,
-        stateUrl: state?.url ?? null,
-      };
-      try {
+    withServers(4, ([state, ...servers]) =>
+      withProxies(servers, async (proxies) => {
+        context.log('S12');
+        for (const proxy of proxies) proxy.delay = DELAY;
+        const load = { callers: CALLERS, section: SECTION, stateUrl: state?.url ?? null };
         const rows = await takeTurns(context, {
           names: contenders,
           urls: servers.map(({ url }) => url),
           farUrls: proxies.map(({ url }) => url),
-          settings: { ...usualSettings, patience: 10_000 },
+          settings: hotKeySettings,
           processCount: PROCESSES,
-          warmUp: (team) => hotKeySample(team, task),
-          measure: (team) => hotKeySample(team, task),
+          warmUp: (team) => hotKeySample(context, team, load),
+          measure: (team) => hotKeySample(context, team, load),
         });
         return [{ title: '', rows }];
-      } finally {
-        await Promise.all(proxies.map((proxy) => proxy.close()));
-      }
-    }),
+      }),
+    ),
 };

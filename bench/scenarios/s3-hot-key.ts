@@ -1,8 +1,8 @@
 import { contenders } from '../candidates/catalogue.js';
-import { hotKeyMetrics, hotKeySample } from './hot-key-sample.js';
+import { hotKeyMetrics, hotKeySample, hotKeySettings } from './hot-key-sample.js';
 import { warmUpPairs } from './pairs-sample.js';
 import { withServers } from './servers.js';
-import { takeTurns, usualSettings } from './turns.js';
+import { takeTurns } from './turns.js';
 import type { Scenario } from './scenario.js';
 
 const CALLERS = 50;
@@ -20,20 +20,13 @@ export const hotKey: Scenario = {
   run: (context) =>
     withServers(3, async (_servers, urls) => {
       context.log('S3');
-      const task = {
-        callers: CALLERS,
-        seconds: context.pace.seconds,
-        section: 1,
-        grace: context.isQuick ? 1_000 : 2_500,
-        stateUrl: null,
-      };
+      const load = { callers: CALLERS, section: 1, stateUrl: null };
       const rows = await takeTurns(context, {
         names: contenders,
         urls,
-        // Long enough that nobody gives up within a round.
-        settings: { ...usualSettings, patience: 10_000 },
+        settings: hotKeySettings,
         warmUp: (team) => warmUpPairs(context, team, { callers: CALLERS }),
-        measure: (team) => hotKeySample(team, task),
+        measure: (team) => hotKeySample(context, team, load),
       });
       return [{ title: '', rows }];
     }),

@@ -1,7 +1,7 @@
 import { contenders } from '../candidates/catalogue.js';
-import { hotKeyMetrics, hotKeySample } from './hot-key-sample.js';
+import { hotKeyMetrics, hotKeySample, hotKeySettings } from './hot-key-sample.js';
 import { withServers } from './servers.js';
-import { takeTurns, usualSettings } from './turns.js';
+import { takeTurns } from './turns.js';
 import type { Scenario } from './scenario.js';
 
 const CALLERS = 8;
@@ -22,22 +22,16 @@ export const hotKeyProcesses: Scenario = {
   run: (context) =>
     withServers(4, async (_servers, [stateUrl = '', ...urls]) => {
       context.log('S4');
-      const task = {
-        callers: CALLERS,
-        seconds: context.pace.seconds,
-        section: 1,
-        grace: context.isQuick ? 1_000 : 2_500,
-        stateUrl,
-      };
+      const load = { callers: CALLERS, section: 1, stateUrl };
       const processCount = context.isQuick ? 2 : PROCESSES;
       const rows = await takeTurns(context, {
         names: contenders,
         urls,
-        settings: { ...usualSettings, patience: 10_000 },
+        settings: hotKeySettings,
         processCount,
         // By the same load: pairs without contention run no code for waiting or handing over.
-        warmUp: (team) => hotKeySample(team, task),
-        measure: (team) => hotKeySample(team, task),
+        warmUp: (team) => hotKeySample(context, team, load),
+        measure: (team) => hotKeySample(context, team, load),
       });
       return [{ title: context.isQuick ? `quick: ${processCount} processes` : '', rows }];
     }),

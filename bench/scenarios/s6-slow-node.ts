@@ -1,9 +1,9 @@
 import { contestants } from '../candidates/catalogue.js';
 import { pause } from '../measure/pause.js';
-import { startDelayProxy, type DelayProxy } from '../processes/delay-proxy.js';
 import { besideHealthy, faultMetrics, runPairs, warmUpPairs } from './pairs-sample.js';
-import { withServers } from './servers.js';
+import { withProxies, withServers } from './servers.js';
 import { takeTurns, usualSettings } from './turns.js';
+import type { DelayProxy } from '../processes/delay-proxy.js';
 import type { BenchContext, Group, Scenario } from './scenario.js';
 
 const CALLERS = 8;
@@ -22,15 +22,12 @@ export const slowNode: Scenario = {
   metrics: faultMetrics,
   plotted: ['acquireP50', 'acquireP99'],
   run: (context) =>
-    withServers(3, async (servers) => {
-      context.log('S6');
-      const proxies = await Promise.all(servers.map(({ port }) => startDelayProxy(port)));
-      try {
+    withServers(3, (servers) =>
+      withProxies(servers, async (proxies) => {
+        context.log('S6');
         return [await measure(context, proxies)];
-      } finally {
-        await Promise.all(proxies.map((proxy) => proxy.close()));
-      }
-    }),
+      }),
+    ),
 };
 
 async function measure(context: BenchContext, proxies: readonly DelayProxy[]): Promise<Group> {

@@ -153,9 +153,9 @@ export async function startTeam(
   }: Pick<TurnPlan, 'farUrls' | 'processCount' | 'settings' | 'urls'>,
   name: CandidateName,
 ): Promise<Team> {
-  const setup = { candidate: name, urls, settings: { ...settings, isPipelined } };
+  const setup = { candidate: name, settings: { ...settings, isPipelined } };
   const starts = Array.from({ length: processCount }, (_, index) =>
-    launch(index < processCount - 1 ? setup : { ...setup, urls: farUrls }),
+    launch({ ...setup, urls: index < processCount - 1 ? urls : farUrls }),
   );
   const outcomes = await Promise.allSettled(starts);
   const processes = outcomes.flatMap((outcome) =>

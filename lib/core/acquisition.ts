@@ -177,7 +177,7 @@ export class Acquisition {
     for (const { line } of this.waiter.places) {
       // Calls behind this one may run out of patience before they may ask.
       line.outage = isOutage ? reported : null;
-      if (isSplit(result)) line.forgetTurn();
+      if (isSplit(result)) line.turns.forget();
     }
   }
 

@@ -20,7 +20,8 @@ export const LEAD_DECAY = 1 / 8;
 /**
  * How many tokens a block has. A proposal with the highest remainder by this is the last of a block
  * and stands for all of it; any other stands for itself. The nodes accept a block as one:
- * PROTOCOL.md section 8. There is a token for each call in a row of hand-overs, and a few more.
+ * PROTOCOL.md section 8. More than calls usually follow each other in hand-overs; after the last
+ * token the next call acquires anew.
  */
 export const TOKENS_PER_BLOCK = 32;
 

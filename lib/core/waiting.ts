@@ -5,24 +5,16 @@
 // of this process, but only so many times in a row; then other processes are told, and if any
 // listens it goes first.
 import { FirstAttempts } from './first-attempts.js';
-import { headsOf, letPass, Line, noteTold, placesBehind, turnOf } from './line.js';
+import { headsOf, letPass, Line, placesBehind } from './line.js';
 import { RestingCalls } from './resting-calls.js';
 import { TransientMap } from './transient-map.js';
+import { turnOf, yieldTime } from './turns.js';
 import { WakeUps } from './wake-ups.js';
 import type { Ensemble } from './ensemble.js';
 import type { TimerHandle } from './environment.js';
 import type { Place } from './line.js';
 import type { Milliseconds } from './units.js';
 import type { Waiter } from './waiter.js';
-
-/**
- * How long other processes go first once they were told: time to hear of it, draw their delays and
- * ask the nodes. After that, whoever finds the resource still free may have it.
- */
-const YIELD: Milliseconds = 5;
-
-/** The same once they were told in vain for long: time for a process 90 ms away, or a busy one. */
-const LONG_YIELD: Milliseconds = 100;
 
 /** The queues of one process. */
 export class WaitingRoom {
@@ -79,9 +71,7 @@ export class WaitingRoom {
   listen(waiter: Waiter): boolean {
     let isLive = true;
     for (const { line } of waiter.places) {
-      // It was found taken: others have had their turn.
-      line.handOvers = 0;
-      line.toldInVainSince = null;
+      line.turns.noteTaken();
       line.wakeUps ??= this.#listenTo(line);
       isLive &&= line.wakeUps.isLive;
     }
@@ -113,10 +103,11 @@ export class WaitingRoom {
     patience: () => Milliseconds,
   ): Promise<void> {
     const { environment } = this.#ensemble;
+    const turns = waiter.places.map(({ line }) => line.turns);
     let isWoken = await this.resting.rest(waiter, drawRest(), patience());
     // Each release that is heard meanwhile brings the turn nearer.
     while (isWoken) {
-      const turnAt = turnOf(waiter, environment);
+      const turnAt = turnOf(turns, environment);
       const delay = Math.min(turnAt - environment.now(), drawRest(), patience());
       if (delay < 1) return;
       isWoken = await waiter.pause(delay);
@@ -131,7 +122,7 @@ export class WaitingRoom {
     for (const { line } of waiter.places) {
       line.passable -= wasPassable;
       line.outage = null;
-      line.noteAcquired(now);
+      line.turns.noteAcquired(now);
       this.#tidy(line);
     }
   }
@@ -154,10 +145,9 @@ export class WaitingRoom {
     const isHandedOn = heads.length > 0;
     for (const { line } of waiter.places) {
       // A head that wants more than was freed tries ahead of others who are told: that counts too.
-      const isLeftToOthers = !isHandedOn && line.isOthersTurn(now);
+      const isLeftToOthers = !isHandedOn && line.turns.isOthersTurn(now);
       if (isLeftToOthers) line.yieldEnd = 'told';
-      line.endTurn(now);
-      line.handOvers = isLeftToOthers ? 0 : line.handOvers + 1;
+      line.turns.noteReleased(now, isLeftToOthers, line.wakeUps?.isLive === true);
     }
     this.#wakeHeads(headed);
     return heads;
@@ -192,7 +182,8 @@ export class WaitingRoom {
   #yield(resources: readonly string[]): void {
     const { environment } = this.#ensemble;
     const lines = resources.map((resource) => this.#lines.get(resource) ?? this.#addLine(resource));
-    const delay = noteTold(lines, environment.now()) ? LONG_YIELD : YIELD;
+    const turns = lines.map((line) => line.turns);
+    const delay = yieldTime(turns, environment.now());
     const end = (): void => this.#endYield(resources, timer);
     const timer = environment.startTimer(delay, end, false);
     for (const line of lines) line.yieldEnd = timer;
@@ -215,7 +206,7 @@ export class WaitingRoom {
     return new WakeUps(this.#ensemble, line.resource, {
       onLive: () => this.#wakeHeads([line]),
       onWake: (listeners) => {
-        line.noteRelease(listeners, this.#ensemble.environment);
+        line.turns.noteHeard(listeners, this.#ensemble.environment);
         this.#wakeHeads([line]);
       },
     });
@@ -256,7 +247,7 @@ export class WaitingRoom {
   // The heads of the lines, if it is not others' turn and all will try as soon as they are woken.
   // A head that wants more than these lines may not get it: then nobody would have been told.
   #nextOf(lines: readonly Line[], now: Milliseconds): readonly Waiter[] {
-    const mayGo = (line: Line): boolean => line.head !== null && !line.isOthersTurn(now);
+    const mayGo = (line: Line): boolean => line.head !== null && !line.turns.isOthersTurn(now);
     if (!lines.every(mayGo)) return [];
     const freed = new Set(lines);
     const willTry = (head: Waiter): boolean =>

@@ -41,7 +41,8 @@ describe('candidates that take turns', () => {
     ]);
   });
 
-  it.each([true, false])('may have clients that pipeline (%j)', async (isPipelined) => {
+  /** What the processes are told, which do nothing. */
+  function recordSetups() {
     const setups: SessionSetup[] = [];
     const launch: Launch = (setup) => {
       setups.push(setup);
@@ -50,6 +51,20 @@ describe('candidates that take turns', () => {
         stop: () => Promise.resolve(),
       });
     };
+    return { setups, launch };
+  }
+
+  it('reach the nodes by a longer way in the last of their processes, where there is one', async () => {
+    const { setups, launch } = recordSetups();
+    const plan = { urls: ['near'], farUrls: ['far'], settings: usualSettings, processCount: 3 };
+
+    await startTeam(contextOf(launch), plan, 'ours');
+
+    expect(setups.map(({ urls }) => urls)).toEqual([['near'], ['near'], ['far']]);
+  });
+
+  it.each([true, false])('may have clients that pipeline (%j)', async (isPipelined) => {
+    const { setups, launch } = recordSetups();
     const plan = { urls: [server.url], settings: usualSettings };
 
     await startTeam(contextOf(launch, isPipelined), plan, 'node-redlock');

@@ -1,9 +1,11 @@
 // A waiting room by itself: calls enter, get their locks and leave as a test says.
+import { turnOf } from '../../lib/core/turns.js';
 import { Waiter } from '../../lib/core/waiter.js';
 import { WaitingRoom } from '../../lib/core/waiting.js';
 import { TestNode } from '../support/test-node.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
 import { ensembleOf } from './scene.js';
+import type { Milliseconds } from '../../lib/core/units.js';
 
 export const namesOf = (count: number): string[] =>
   Array.from({ length: count }, (_, index) => `sku:${index}`);
@@ -44,7 +46,12 @@ export function setUp() {
     }
     return holder;
   };
+  /** How long it is until the call's turn. */
+  const untilTurn = (waiter: Waiter): Milliseconds => {
+    const turns = waiter.places.map(({ line }) => line.turns);
+    return turnOf(turns, environment) - environment.now();
+  };
   const mayTry = (waiter: Waiter): boolean => waitingRoom.mayTry(waiter);
   const moves = { enter, enterInside, grant, hold, handOnToTheLimit, tellOf };
-  return { environment, nodes, waitingRoom, ...moves, mayTry };
+  return { environment, nodes, waitingRoom, ...moves, mayTry, untilTurn };
 }

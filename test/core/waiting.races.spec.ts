@@ -1,9 +1,9 @@
 // How long a process waits before it races others for a released lock.
 import { describe, expect, it } from '@jest/globals';
 
-import { turnOf, type Place } from '../../lib/core/line.js';
 import { watch } from './scene.js';
 import { setUp } from './waiting-scene.js';
+import type { Place } from '../../lib/core/line.js';
 
 describe('the delay before a race', () => {
   /** A process that waits for `r`, and what it hears of releases. */
@@ -14,7 +14,7 @@ describe('the delay before a race', () => {
     waitingRoom.listen(waiter);
     await environment.settle();
     const [{ line }] = waiter.places as [Place];
-    const raceDelay = (): number => line.turnAt - environment.now();
+    const raceDelay = (): number => line.turns.turnAt - environment.now();
     /** Gives the delay after all nodes have told of a release. */
     const hear = async (others: number): Promise<number> => {
       await tellOf(['r'], others);
@@ -140,7 +140,7 @@ describe('the delay before a race', () => {
     const { line, raceDelay, hear } = await listenEvenly();
     const delays = [await hear(8), await hear(8)];
 
-    line.forgetTurn();
+    line.turns.forget();
 
     // Until it hears of a release, it has none to wait for.
     expect(raceDelay()).toBeLessThan(0);
@@ -171,7 +171,7 @@ describe('the delay before a race', () => {
 
     await tellOf(['r'], 8);
 
-    expect((next.places[0]?.line.turnAt ?? 0) - environment.now()).toBe(1 + 3 * 7);
+    expect((next.places[0]?.line.turns.turnAt ?? 0) - environment.now()).toBe(1 + 3 * 7);
   });
 
   /** A process that waits for two resources, where every random number is the same. */
@@ -200,12 +200,12 @@ describe('the delay before a race', () => {
   });
 
   it('is left to chance, every other time, for who has missed three turns', async () => {
-    const { environment, waiter, hear } = await listen();
+    const { environment, waiter, hear, untilTurn } = await listen();
     const delays: number[] = [];
     for (const random of [1, 1, 1, 1, 1, 0.75, 0.5, 0]) {
       environment.random = () => random;
       await hear(1);
-      delays.push(turnOf(waiter, environment) - environment.now());
+      delays.push(untilTurn(waiter));
     }
 
     // As it has drawn, the second release begins its first turn.
@@ -213,26 +213,26 @@ describe('the delay before a race', () => {
   });
 
   it('is not left to chance where it waits for another of its resources', async () => {
-    const { environment, both, tellOf } = await listenToBoth(1);
+    const { both, tellOf, untilTurn } = await listenToBoth(1);
     await tellOf(['quiet']);
     for (let turn = 0; turn < 10; turn += 1) await tellOf(['busy']);
-    const whileOneIsQuiet = turnOf(both, environment) - environment.now();
+    const whileOneIsQuiet = untilTurn(both);
 
     for (let turn = 0; turn < 10; turn += 1) await tellOf(['quiet']);
 
-    expect([whileOneIsQuiet, turnOf(both, environment) - environment.now()]).toEqual([0, 60]);
+    expect([whileOneIsQuiet, untilTurn(both)]).toEqual([0, 60]);
   });
 
   it('is left to chance, too, where nobody else wants its other resources', async () => {
-    const { environment, both, tellOf } = await listenToBoth(1);
+    const { both, tellOf, untilTurn } = await listenToBoth(1);
 
     for (let turn = 0; turn < 10; turn += 1) await tellOf(['busy']);
 
-    expect(turnOf(both, environment) - environment.now()).toBe(60);
+    expect(untilTurn(both)).toBe(60);
   });
 
   it('is left to chance, too, where only this process had its other resources', async () => {
-    const { environment, waitingRoom, enter, hold, tellOf } = setUp();
+    const { environment, waitingRoom, enter, hold, tellOf, untilTurn } = setUp();
     environment.random = () => 1;
     const first = hold('busy', 'quiet');
     const next = enter('busy', 'quiet');
@@ -242,11 +242,11 @@ describe('the delay before a race', () => {
 
     for (let turn = 0; turn < 10; turn += 1) await tellOf(['busy']);
 
-    expect(turnOf(next, environment) - environment.now()).toBe(60);
+    expect(untilTurn(next)).toBe(60);
   });
 
   it('is not left to chance for who just had it, and hears of its own release alone', async () => {
-    const { environment, waitingRoom, waiter, enter, grant, hear } = await listen();
+    const { environment, waitingRoom, waiter, enter, grant, hear, untilTurn } = await listen();
     environment.random = () => 1;
     const next = enter('r');
     grant(waiter);
@@ -254,7 +254,7 @@ describe('the delay before a race', () => {
 
     await hear(1);
 
-    expect(turnOf(next, environment) - environment.now()).toBeLessThanOrEqual(0);
+    expect(untilTurn(next)).toBeLessThanOrEqual(0);
   });
 
   it('is none for who comes when nobody wanted the resource for a while', async () => {
@@ -263,6 +263,6 @@ describe('the delay before a race', () => {
     waitingRoom.leave(waiter);
     await environment.advance(10);
 
-    expect(enter('r').places[0]?.line.turnAt).toBe(0);
+    expect(enter('r').places[0]?.line.turns.turnAt).toBe(0);
   });
 });
