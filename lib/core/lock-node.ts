@@ -92,7 +92,8 @@ export type ExtendAnswer =
 export interface ReleaseRequest extends OwnerRequest {
   /**
    * Whether processes that listen for the resources are told when keys were deleted. False when
-   * a call of the same process goes next: the listeners would try in vain.
+   * a call of the same process goes next: the listeners would try in vain. So they would after a
+   * release whose caller locks the same again in the same tick: a node need not tell of that.
    */
   readonly wakes: boolean;
 }

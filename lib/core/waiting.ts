@@ -144,7 +144,7 @@ export class WaitingRoom {
     const heads = headed.length === waiter.places.length ? this.#nextOf(headed, now) : [];
     const isHandedOn = heads.length > 0;
     for (const { line } of waiter.places) {
-      // A head that wants more than was freed tries ahead of others who are told: that counts too.
+      // A head that wants more than was freed tries before others are told: that counts too.
       const isLeftToOthers = !isHandedOn && line.turns.isOthersTurn(now);
       if (isLeftToOthers) line.yieldEnd = 'told';
       line.turns.noteReleased(now, isLeftToOthers, line.wakeUps?.isLive === true);

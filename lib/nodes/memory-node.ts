@@ -4,6 +4,7 @@
 // locks while their holders live on; this one's data lives and dies with its users.
 import { lowestTokenOf } from '../core/fencing.js';
 import {
+  afterMicrotasks,
   checkEnvironment,
   inMicrotask,
   systemEnvironment,
@@ -68,17 +69,20 @@ export class MemoryNode implements LockNode {
 
   acquire(request: OwnerRequest, onAnswer: (answer: AcquireAnswer) => void): void {
     const answer = this.#acquire(request);
-    inMicrotask(() => onAnswer(answer));
+    answerLater(() => onAnswer(answer));
   }
 
   extend(request: OwnerRequest, onAnswer: (answer: ExtendAnswer) => void): void {
     const answer = this.#extend(request);
-    inMicrotask(() => onAnswer(answer));
+    answerLater(() => onAnswer(answer));
   }
 
   release(request: ReleaseRequest, onAnswer: (answer: ReleaseAnswer) => void): void {
-    const listeners = this.#release(request);
-    inMicrotask(() => onAnswer({ vote: 'done', listeners }));
+    const hasDeleted = this.#release(request);
+    answerLater(() => {
+      const listeners = hasDeleted && request.wakes ? this.#wake(request) : 0;
+      onAnswer({ vote: 'done', listeners });
+    });
   }
 
   inspect(world: World, resource: string, onAnswer: (answer: InspectAnswer) => void): void {
@@ -86,7 +90,7 @@ export class MemoryNode implements LockNode {
     const key = world.keyPrefix + resource;
     const ownerId = this.#owners.get(key, now) ?? null;
     const remaining = this.#owners.remaining(key, now) / 1_000;
-    inMicrotask(() => onAnswer({ vote: 'found', ownerId, remaining, refusal: '' }));
+    answerLater(() => onAnswer({ vote: 'found', ownerId, remaining, refusal: '' }));
   }
 
   listen(world: World, resource: string, listener: WakeListener): () => void {
@@ -155,23 +159,26 @@ export class MemoryNode implements LockNode {
     return { vote: missing.length === 0 ? 'granted' : 'revoked' };
   }
 
-  #release({ world, resources, ownerId, token, wakes }: ReleaseRequest): number {
+  // Returns whether it has deleted any of the keys.
+  #release({ world, resources, ownerId, token }: OwnerRequest): boolean {
     const now = this.#now();
     const keys = keysOf(world, resources);
     const owned = keys.filter((key) => this.#owners.get(key, now) === ownerId);
     for (const key of owned) this.#owners.delete(key);
-    const listeners = wakes && owned.length > 0 ? this.#wake(world, keys) : 0;
-    if (!world.fencing || token > now + world.clockSkewMax * 1_000) return listeners;
+    const isAhead = token > now + world.clockSkewMax * 1_000;
     // A tombstone: an acquisition of this attempt that comes later is dead on arrival.
-    if (token > this.#highestRefused(world, keys, now)) this.#record(world, keys, token, now);
-    return listeners;
+    const isRecorded = world.fencing && !isAhead && token > this.#highestRefused(world, keys, now);
+    if (isRecorded) this.#record(world, keys, token, now);
+    return owned.length > 0;
   }
 
-  // Tells all who listen, and returns the largest number of others on a key. Each service has a
-  // world of its own, which tells it from others.
-  #wake(world: World, keys: readonly string[]): number {
+  // Tells all who listen for what is free, and returns the largest number of others on a key. Each
+  // service has a world of its own, which tells it from others.
+  #wake({ world, resources }: OwnerRequest): number {
+    const now = this.#now();
     let most = 0;
-    for (const key of keys) {
+    for (const key of keysOf(world, resources)) {
+      if (this.#owners.get(key, now) !== undefined) continue;
       const subscriptions = [...(this.#subscriptions.get(key) ?? [])];
       const others = subscriptions.filter((each) => each.world !== world).length;
       for (const { listener } of subscriptions) inMicrotask(() => listener.onWake(others));
@@ -194,6 +201,12 @@ export class MemoryNode implements LockNode {
   #now(): Microseconds {
     return Math.floor(this.#startedAt + this.#environment.now() * 1_000);
   }
+}
+
+// When all that the running code resumes has asked too: a server gets that as one call, and tells
+// of its releases last.
+function answerLater(answer: () => void): void {
+  inMicrotask(() => afterMicrotasks(answer));
 }
 
 function keysOf({ keyPrefix }: World, resources: readonly string[]): string[] {

@@ -5,9 +5,9 @@
 // is unusual, they leave to the operation, which looks again.
 import type { World } from '../core/lock-node.js';
 import { freshnessIn } from './redis-fences.js';
-import { channelIn, subscribersOf } from './redis-operations.js';
 import { sharedKeys } from './redis-script-arguments.js';
 import { stamped, STAMPED_TIME } from './redis-stamp.js';
+import { channelIn, subscribersOf } from './redis-wake-ups.js';
 
 /** An acquisition of one lock, unless its owner has it already. */
 export const acquireAtOnce = (world: World): string => {

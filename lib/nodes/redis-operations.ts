@@ -2,7 +2,6 @@
 // function over a slice of KEYS, so that a script may run one of them or many in a loop. They use
 // what every script begins with: the world's numbers, `now`, `readClock`, and with fencing
 // `fencesOf`, `highestRefused`, `fieldsWith` and `remember` of redis-fences.ts.
-import type { World } from '../core/lock-node.js';
 import { lowestOf } from './redis-fences.js';
 
 export const ACQUIRE = `
@@ -64,54 +63,6 @@ local function extend(first, count, owner, token, ttl)
 end
 `;
 
-/** Lua for the channel on which the release of the lock `key` is told. */
-export const channelIn = ({ keyPrefix }: World): string => {
-  const length = Buffer.byteLength(keyPrefix);
-  // Mostly there is no prefix, and nothing to cut for each lock that is released.
-  if (length === 0) return `'redlock:wake:' .. key`;
-  return `string.sub(key, 1, ${length}) .. 'redlock:wake:' .. string.sub(key, ${length + 1})`;
-};
-
-/** Lua for how many are subscribed to `channel`; 0 for a user without the right to ask. */
-export const subscribersOf = (channel: string): string =>
-  `(redis.pcall('PUBSUB', 'NUMSUB', ${channel})[2] or 0)`;
-
-/**
- * `wake` tells the processes that listen for these locks, and returns the largest number of them
- * for one lock, without the caller: `wakes` is '2' when the caller itself listens, else '1'. A user
- * without the right to publish is heard by nobody, and the others poll. Whoever listens for any
- * lock is subscribed to the common channel too.
- */
-export const wakeUpsIn = (world: World): string => `
-local function channelOf(key)
-  return ${channelIn(world)}
-end
-
-local function commonChannelOf(key)
-  return channelOf(string.sub(key, 1, ${Buffer.byteLength(world.keyPrefix)}))
-end
-
-local function subscribersOf(channel)
-  return ${subscribersOf('channel')}
-end
-
-local function tell(channel, subscribed, wakes)
-  if subscribed == 0 then return 0 end
-  local others = subscribed + 1 - tonumber(wakes)
-  redis.pcall('PUBLISH', channel, others)
-  return others
-end
-
-local function wake(first, last, wakes)
-  local most = 0
-  for i = first, last do
-    local channel = channelOf(KEYS[i])
-    most = math.max(most, tell(channel, subscribersOf(channel), wakes))
-  end
-  return most
-end
-`;
-
 /**
  * If all keys were deleted, the acquisition has been here and its token is on record. A key that
  * cannot be read, such as a list in a lock's place, fails the release once the others are free.
@@ -125,17 +76,17 @@ local function release(first, count, owner, token, wakes)
     if holder == owner then
       deleted = deleted + redis.call('DEL', KEYS[i])
     elseif type(holder) == 'table' then
-      odd = KEYS[i]
+      odd = holder
     end
   end
-  local listeners = 0
-  if deleted > 0 and wakes ~= '0' then listeners = wake(first, last, wakes) end
-  if odd then redis.call('GET', odd) end
-  if deleted == count or not isFenced then return 'done', listeners end
+  if deleted > 0 and wakes ~= '0' then
+    untold[#untold + 1] = {{unpack(KEYS, first, last)}, {place}, wakes}
+  end
+  if odd or deleted == count or not isFenced then return odd or 'done' end
   local proposed = tonumber(token)
   if highestRefused(first, last) < proposed and proposed <= now + skew then
     pcall(remember, fieldsWith(first, last, token))
   end
-  return 'done', listeners
+  return 'done'
 end
 `;

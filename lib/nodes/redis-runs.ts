@@ -7,7 +7,6 @@ import { lowestOf } from './redis-fences.js';
  * subscribers. A run does only what goes smoothly, to the same effect as one operation after the
  * other. Anything else it leaves to the operation, which looks again: where MGET is denied, that is
  * every release.
- * Where nobody is subscribed to the common channel, nobody waits for any of the resources.
  * Whether a lock is taken is not read: SET NX says so. A token that may be more than the clock
  * allows is left to the operation, which knows that one more than the record is right.
  * `answered`: how many places of the answer are before those of the run.
@@ -32,7 +31,7 @@ local function acquireRun(first, answered, owners, tokens, ttl)
     end
     local stored = isFresh and call('SET', KEYS[at], owner, 'PX', ttl, 'NX')
     if not (stored and stored.ok) then
-      answer(answered + n, pcall(acquire, at, 1, owner, token, ttl))
+      perform(answered + n, acquire, at, 1, owner, token, ttl)
     else
       if granted ~= 0 then answers[answered + n] = granted end
       if isFenced then
@@ -46,17 +45,6 @@ local function acquireRun(first, answered, owners, tokens, ttl)
   if not isKept then fail(places, problem) end
 end
 
-local function tellAll(keys, places, wakes)
-  if subscribersOf(commonChannelOf(keys[1])) == 0 then return end
-  local channels = {}
-  for n, key in ipairs(keys) do channels[n] = channelOf(key) end
-  local subscribed = redis.pcall('PUBSUB', 'NUMSUB', unpack(channels))
-  for n, place in ipairs(places) do
-    answers[place] = tell(channels[n], subscribed[2 * n] or 0, wakes)
-    areAlike = areAlike and answers[place] == 0
-  end
-end
-
 local function releaseRun(first, answered, owners, tokens, wakes)
   local deleted, places, count = {}, {}, 0
   local holders = redis.pcall('MGET', unpack(KEYS, first, first + #owners - 1))
@@ -66,7 +54,7 @@ local function releaseRun(first, answered, owners, tokens, wakes)
       count = count + 1
       deleted[count], places[count] = KEYS[at], answered + n
     else
-      answer(answered + n, pcall(release, at, 1, owner, tokens[n], wakes))
+      perform(answered + n, release, at, 1, owner, tokens[n], wakes)
     end
   end
   if count == 0 then return end
@@ -74,7 +62,7 @@ local function releaseRun(first, answered, owners, tokens, wakes)
   if type(outcome) == 'table' then
     fail(places, outcome)
   elseif wakes ~= '0' then
-    tellAll(deleted, places, wakes)
+    untold[#untold + 1] = {deleted, places, wakes}
   end
 end
 

@@ -14,10 +14,11 @@ import { createHash } from 'node:crypto';
 import type { World } from '../core/lock-node.js';
 import { acquireAtOnce, handOverAtOnce, releaseAtOnce } from './redis-fast-paths.js';
 import { fencesIn } from './redis-fences.js';
-import { ACQUIRE, EXTEND, RELEASE, wakeUpsIn } from './redis-operations.js';
+import { ACQUIRE, EXTEND, RELEASE } from './redis-operations.js';
 import { RUNS } from './redis-runs.js';
 import { sharedKeys } from './redis-script-arguments.js';
 import { stamped, STAMPED_TIME } from './redis-stamp.js';
+import { wakeUpsIn } from './redis-wake-ups.js';
 
 /** A script, and the name under which a server keeps it. */
 export interface RedisScript {
@@ -127,12 +128,13 @@ end
 `;
 
 /**
- * Calls `operation` on all locks among KEYS. ARGV: the tag, owner, ttl, and with fencing the token.
- * In place of the ttl a release has '0' when it tells nobody, else the `wakes` of `wake`.
+ * What an operation on all locks among KEYS is called with. ARGV: the tag, owner, ttl, and with
+ * fencing the token. In place of the ttl a release has '0' when it tells nobody, else the `wakes`
+ * of redis-wake-ups.ts.
  */
-function callForOwner(operation: 'acquire' | 'extend' | 'release', world: World): string {
+function argumentsForOwner(world: World): string {
   const before = sharedKeys(world).length;
-  return `${operation}(${before + 1}, #KEYS - ${before}, ARGV[2], ARGV[4], ARGV[3])`;
+  return `${before + 1}, #KEYS - ${before}, ARGV[2], ARGV[4], ARGV[3]`;
 }
 
 /** Answers with the node's time; where the vote is not `granted`, also with vote and figures. */
@@ -165,8 +167,14 @@ local function errorOf(problem)
   return {'error', type(problem) == 'table' and problem.err or problem}
 end
 
-local function answer(place, isDone, vote, figure, nth, holder)
-  answers[place] = isDone and entryOf(vote, figure, nth, holder) or errorOf(vote)
+local function answer(isDone, vote, figure, nth, holder)
+  local isVote = isDone and type(vote) == 'string'
+  answers[place] = isVote and entryOf(vote, figure, nth, holder) or errorOf(vote)
+end
+
+local function perform(at, operation, ...)
+  place = at
+  answer(pcall(operation, ...))
 end
 
 ${RUNS}
@@ -178,10 +186,18 @@ for argument = 2, #ARGV do
   else
     for n, owner in ipairs(owners) do
       local at = first + (n - 1) * each
-      answer(answered + n, pcall(operations[name], at, each, owner, tokens[n], figure))
+      perform(answered + n, operations[name], at, each, owner, tokens[n], figure)
     end
   end
   first, answered = first + #owners * each, answered + #owners
+end
+
+tellOfReleases()
+for at, listeners in pairs(told) do
+  if type(answers[at]) ~= 'table' then
+    answers[at] = listeners
+    areAlike = areAlike and listeners == 0
+  end
 end
 `;
 
@@ -192,19 +208,22 @@ export function scriptsOf(world: World, isPersistent: boolean): RedisScripts {
   const beginVote = `${begin}${refuseIfReplica(world)}`;
   const fences = fencing ? fencesIn(world) : '';
   const readClock = fencing && quarantine === 0 ? 'readClock()' : '';
+  const given = argumentsForOwner(world);
   return {
     acquire: script(`${beginVote}${readClock}${acquireAtOnce(world)}${fences}${ACQUIRE}
-local vote, figure, nth, holder = counted(${callForOwner('acquire', world)})
+local vote, figure, nth, holder = counted(acquire(${given}))
 ${writeCertificate(world)}${ANSWER_OWNER}`),
 
     extend: script(`${beginVote}${fences}${EXTEND}
-local vote, figure, nth, holder = counted(${callForOwner('extend', world)})
+local vote, figure, nth, holder = counted(extend(${given}))
 ${writeCertificate(world)}${ANSWER_OWNER}`),
 
     release: script(`${releaseAtOnce(world)}${preamble(world)}${wakeUpsIn(world)}${fences}
 ${RELEASE}
-local _, listeners = ${callForOwner('release', world)}
-return ${stamped('listeners')}`),
+local outcome = release(${given})
+tellOfReleases()
+if outcome ~= 'done' then return outcome end
+return ${stamped('(told[1] or 0)')}`),
 
     batch: script(`${beginVote}${readClock}${handOverAtOnce(world)}${fences}
 ${ACQUIRE}${EXTEND}${wakeUpsIn(world)}${RELEASE}${batch(world)}

@@ -1,10 +1,16 @@
 import type { Environment } from '../core/environment.js';
 import type { Milliseconds } from '../core/units.js';
 
+interface Message {
+  readonly arrive: () => void;
+  /** By {@link Environment.now}. */
+  readonly arrivesAt: Milliseconds;
+}
+
 /** One direction of a connection: delays what is sent, and keeps its order. */
 export class OneWay {
   readonly #environment: Environment;
-  readonly #travelling: (() => void)[] = [];
+  readonly #travelling: Message[] = [];
   #busyUntil: Milliseconds = 0;
 
   constructor(environment: Environment) {
@@ -21,19 +27,24 @@ export class OneWay {
     const now = this.#environment.now();
     // Fake timers may set the clock back: nothing must wait for what arrived long ago.
     const busyUntil = travelling.length === 0 ? now : this.#busyUntil;
-    this.#busyUntil = Math.max(busyUntil, now + delay);
-    travelling.push(arrive);
+    const arrivesAt = Math.max(busyUntil, now + delay);
+    this.#busyUntil = arrivesAt;
+    travelling.push({ arrive, arrivesAt });
     // Timers of different lengths may fire slightly out of order: whatever was sent before this
-    // arrives before it.
+    // arrives before it, and what was sent with it together with it.
     const onArrival = (): void => {
-      const place = travelling.indexOf(arrive);
-      for (const next of travelling.splice(0, place + 1)) next();
+      const due = travelling.filter((message) => message.arrivesAt <= arrivesAt);
+      this.#deliver(due.length);
     };
-    this.#environment.startTimer(this.#busyUntil - now, onArrival, false);
+    this.#environment.startTimer(arrivesAt - now, onArrival, false);
   }
 
   /** Lets all that is on the way arrive now. */
   hasten(): void {
-    for (const arrive of this.#travelling.splice(0)) arrive();
+    this.#deliver(this.#travelling.length);
+  }
+
+  #deliver(count: number): void {
+    for (const { arrive } of this.#travelling.splice(0, count)) arrive();
   }
 }

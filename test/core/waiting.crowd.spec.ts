@@ -96,15 +96,20 @@ describe('processes that want one resource all the time', () => {
     expect(Math.min(...counts)).toBeGreaterThan(5);
   });
 
-  it('let in one that is 3 ms away, each call wanting a resource of its own besides', async () => {
-    const near = { callers: 1, nearest: 0.25, farthest: 0.25 };
-    const far = { callers: 1, nearest: 3, farthest: 3 };
-    const choose = (random: Random): readonly string[] => ['r', `order:${random()}`];
+  it.each([
+    { callers: 1, way: 3, least: 0 },
+    { callers: 8, way: 1, least: 0.2 },
+  ])(
+    'let in one that is $way ms away, $callers calls of each wanting another resource besides',
+    async ({ callers, way, least }) => {
+      const near = { callers, nearest: 0.25, farthest: 0.25 };
+      const far = { callers, nearest: way, farthest: way };
+      const choose = (random: Random): readonly string[] => ['r', `order:${random()}`];
 
-    const { counts } = await crowd([near, near, far], () => 2 * SECTION, choose);
-
-    expect(Math.min(...counts)).toBeGreaterThan(0);
-  });
+      const { counts } = await crowd([near, near, far], () => 2 * SECTION, choose);
+      expect(counts[2]).toBeGreaterThan(least * counts.reduce((sum, count) => sum + count, 0));
+    },
+  );
 });
 
 describe('a process that seldom comes in time', () => {

@@ -265,11 +265,9 @@ describe('app.close() before the locks close', () => {
 describe('enableShutdownHooks()', () => {
   it('makes a signal await running bodies and release what they held', async () => {
     const nodes = threeNodes();
-    const module = await startPlain({ imports: [RedlockModule.forRoot(nodes)] });
+    const start = () => startPlain({ imports: [RedlockModule.forRoot(nodes)] });
+    const [module, other] = [await start(), await start()];
     const redlock = module.get(RedlockService);
-    const other = (await startPlain({ imports: [RedlockModule.forRoot(nodes)] })).get(
-      RedlockService,
-    );
     // What Nest ends the process by when its hooks are done.
     const ended = new Gate();
     const kill = jest.spyOn(process, 'kill').mockImplementation(() => {
@@ -277,11 +275,13 @@ describe('enableShutdownHooks()', () => {
       return true;
     });
     afterTest(() => kill.mockRestore());
-    const leave = new Gate();
+    const [entered, leave] = [new Gate(), new Gate()];
     const body = redlock.using('a', async ({ signal }) => {
+      entered.open();
       await leave.passed;
       return signal.aborted;
     });
+    await entered.passed;
     module.enableShutdownHooks(['SIGUSR2']);
 
     process.emit('SIGUSR2', 'SIGUSR2');
@@ -290,7 +290,7 @@ describe('enableShutdownHooks()', () => {
 
     expect(await body).toBe(false);
     await ended.passed;
-    expect((await other.inspect('a')).state).toBe('free');
+    expect((await other.get(RedlockService).inspect('a')).state).toBe('free');
   });
 });
 

@@ -94,6 +94,42 @@ export function listening(
     },
   );
 
+  it('tells nobody of what the same process locks again at once, but of what it does not', async () => {
+    const first = requestFor({ resources: ['a', 'b'] });
+    const second = requestFor({ resources: ['a', 'c'] });
+    const [again, free] = [
+      await listen(other(), worldOf(), 'a'),
+      await listen(other(), worldOf(), 'b'),
+    ];
+    await acquire(node(), first);
+
+    const releasing = release(node(), { ...first, wakes: true });
+    const acquired = await Promise.resolve().then(() => acquire(node(), second));
+    const answer = await releasing;
+    await free.woken;
+
+    expect(acquired.vote).toBe('granted');
+    expect(answer).toEqual({ vote: 'done', listeners: 1 });
+    expect([again.heard, free.heard]).toEqual([[], [1]]);
+    for (const { stop } of [again, free]) stop();
+  });
+
+  it('tells of what the same process could not lock again', async () => {
+    const [first, second] = [requestFor(), requestFor({ resources: ['r', 'taken'] })];
+    const ear = await listen(other(), worldOf(), 'r');
+    await acquire(node(), requestFor({ resources: ['taken'] }));
+    await acquire(node(), first);
+
+    const releasing = release(node(), { ...first, wakes: true });
+    const refused = await acquire(node(), second);
+    const answer = await releasing;
+    await ear.woken;
+
+    expect(refused.vote).toBe('taken');
+    expect(answer).toEqual({ vote: 'done', listeners: 1 });
+    ear.stop();
+  });
+
   it.each(released)(
     'does not count the process itself, which hears its own releases too: %s',
     async (_, resources) => {

@@ -34,16 +34,25 @@ describe('a hand-over', () => {
     expect(await client.hget('redlock:fences:even', 'r')).toBe(`${START + 1}`);
   });
 
-  it('tells whom its release tells', async () => {
-    const [first, second] = [requestOf(fenced, START), requestOf(fenced, START + 1)];
-    await connect().subscribe('redlock:wake:', 'redlock:wake:r');
+  it.each([
+    ['nobody where the lock is locked again', START + 1, 0],
+    ['who listens where it is not', START, 1],
+  ])('whose release tells tells %s', async (_, token, listeners) => {
+    const [first, second] = [requestOf(fenced, START), requestOf(fenced, token)];
+    const ear = connect();
+    await ear.subscribe('redlock:wake:', 'redlock:wake:r');
+    const heard: string[] = [];
+    ear.on('message', (channel) => heard.push(channel));
     await acquire(START, first);
     const operations = [releaseOf(first, true), { name: 'acquire', request: second } as const];
 
     const reply = await runAt(START, 'batch', batchArguments(TAG, fenced, operations));
+    await ear.ping();
 
-    expect(reply).toEqual([START, 1, 0]);
-    expect(await client.get('r')).toBe(second.ownerId);
+    expect(heard).toHaveLength(listeners);
+    const isAgain = listeners === 0;
+    expect(reply).toEqual(isAgain ? START : [START, 1, ['stale', START]]);
+    expect(await client.get('r')).toBe(isAgain ? second.ownerId : null);
   });
 
   it('releases, whatever becomes of the acquisition', async () => {

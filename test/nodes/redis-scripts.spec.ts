@@ -214,7 +214,7 @@ describe('an odd reply', () => {
 describe('a release that tells those who listen', () => {
   it('counts them on each channel, and gives the most', async () => {
     const ears = [connect(), connect()];
-    for (const ear of ears) await ear.subscribe('redlock:wake:b');
+    for (const ear of ears) await ear.subscribe('redlock:wake:', 'redlock:wake:b');
     await ears[0]?.subscribe('redlock:wake:a');
     const request = requestFor({ resources: ['a', 'b', 'c'] });
     await acquire(request);
@@ -226,7 +226,7 @@ describe('a release that tells those who listen', () => {
 
   it('counts only the others where its own process listens too', async () => {
     const ears = [connect(), connect(), connect()];
-    for (const ear of ears) await ear.subscribe('redlock:wake:r');
+    for (const ear of ears) await ear.subscribe('redlock:wake:', 'redlock:wake:r');
     const heard = ears.map((ear) => once(ear, 'message'));
     const request = requestFor();
     await acquire(request);
@@ -239,7 +239,7 @@ describe('a release that tells those who listen', () => {
 
   it('finds their channel behind a key prefix of any characters', async () => {
     const ear = connect();
-    await ear.subscribe('größe:redlock:wake:r');
+    await ear.subscribe('größe:redlock:wake:', 'größe:redlock:wake:r');
     const request = requestFor({ world: worldOf({ keyPrefix: 'größe:' }) });
     await acquire(request);
 
@@ -254,7 +254,7 @@ describe('a release that tells those who listen', () => {
   ])('is done without the right to %s them (%s)', async (_, right, listeners) => {
     await client.acl('SETUSER', 'mute', 'reset', 'on', '>secret', '~*', '&*', '+@all', right);
     const mute = connect({ username: 'mute', password: 'secret' });
-    await connect().subscribe('redlock:wake:r');
+    await connect().subscribe('redlock:wake:', 'redlock:wake:r');
     const request = requestFor();
     await acquire(request);
 

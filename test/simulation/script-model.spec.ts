@@ -22,7 +22,7 @@ describe('the model of the Redis scripts', () => {
     const { world } = resolveOptions({ ttlMax: 300, ...options }, 3);
     const comparison = new ScriptComparison(world, new Random(options.fencing ? 7 : 8, 1));
     await comparison.start();
-    await connect().subscribe(wakeChannel(world, LISTENED));
+    await connect().subscribe(wakeChannel(world, ''), wakeChannel(world, LISTENED));
 
     // A run in which one answer never came would compare nothing of it.
     const expected = [...expectedVotes(world), 'told 0', 'told 1'];

@@ -88,10 +88,9 @@ export class ScriptModel {
       this.#hasWritten = true;
       deleted += 1;
     }
-    const channels = deleted > 0 && wakes ? resources : [];
-    const told = channels.map((resource) =>
-      moment.publish(wakeChannel(world, resource), isListening),
-    );
+    const free = resources.filter((name) => this.#get(lockKey(world, name), moment) === null);
+    const heard = deleted > 0 && wakes ? free.map((name) => wakeChannel(world, name)) : [];
+    const told = heard.map((channel) => moment.publish(channel, isListening));
     const listeners = Math.max(0, ...told);
     if (deleted === resources.length || !world.fencing) return { vote: 'done', listeners };
     const low = this.#highestRefused(world, resources, moment);
