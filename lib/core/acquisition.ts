@@ -255,7 +255,7 @@ export class Acquisition {
     this.attempts += 1;
     const attempt = new Attempt(this.#context, tokens, request, onSettled);
     this.waiter.attempt = attempt;
-    attempt.start(this.#timeout, this.#tieBreaker);
+    attempt.start(this.#timeout, this.#tieBreaker, this.#patience() > 0 ? this.attempts : 1);
     // Interrupted after it was woken: the lock may have been left to it, so that nobody else was
     // told that it is free. The cancelled attempt tells them.
     if (this.waiter.isInterrupted) attempt.cancel();

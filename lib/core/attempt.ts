@@ -26,6 +26,15 @@ export interface FailedAttempt {
 /** What an attempt came to. */
 export type AttemptResult = Holding | FailedAttempt;
 
+/** How much longer than a quorum of nodes the others may take at least: servers pause at times. */
+const LAG_MIN: Milliseconds = 2;
+
+/**
+ * Of so many attempts of a call, one waits for slower nodes all the same: where a faster one keeps
+ * the key of somebody who is gone, there is no quorum without them.
+ */
+const PATIENT_EVERY = 8;
+
 /** Is told once what an attempt came to. */
 export type OnSettled = (result: AttemptResult) => void;
 
@@ -63,6 +72,11 @@ export class Attempt {
   readonly #ballot = new BallotBox();
   readonly #terms: RoundTerms;
   #timer: RoundTimer | null = null;
+  /** Whether nodes that are slower than a quorum of the others are waited for. */
+  #isPatient = true;
+  /** Ends the wait for such nodes; null while it has not begun. */
+  #lagTimer: RoundTimer | null = null;
+  #isLagOver = false;
   /** The only node that was asked so far; null when all were. */
   #tieBreaker: number | null = null;
   #holding: Holding | null = null;
@@ -88,9 +102,11 @@ export class Attempt {
 
   /**
    * Asks all nodes at once. With a `tieBreaker`, asks that node alone, and the others only if it
-   * is not taken. `timeout`: how long the nodes have, in ms.
+   * is not taken. `timeout`: how long the nodes have, in ms. `nth`: which attempt of its call it
+   * is; 1 also where it may be the last one.
    */
-  start(timeout: Milliseconds, tieBreaker: number | null = null): void {
+  start(timeout: Milliseconds, tieBreaker: number | null = null, nth = 1): void {
+    this.#isPatient = nth % PATIENT_EVERY === 1;
     this.#timer = this.#ensemble.roundTimers.start(timeout, () => this.#onTimeout());
     this.#tieBreaker = tieBreaker;
     for (let index = 0; index < this.#answers.length; index += 1) {
@@ -141,8 +157,12 @@ export class Attempt {
 
   #decide(): void {
     const judged = judge(this.#ballot, this.#ensemble.nodes.length);
-    const verdict = judged === 'stale' ? this.#judgeStale() : judged;
-    if (verdict === 'open') return;
+    const known = judged === 'stale' ? this.#judgeStale() : judged;
+    const verdict = known === 'open' && this.#isLagOver ? 'taken' : known;
+    if (verdict === 'open') {
+      this.#limitLag();
+      return;
+    }
     const isGranted = verdict === 'granted';
     const { environment, observer } = this.#ensemble;
     const now = environment.now();
@@ -153,6 +173,20 @@ export class Attempt {
     else this.#fail('expired');
     // Last: the observer may give the call up, and must find an attempt that has settled.
     observer.roundDecided('acquire', this.#request.resources, duration, isGranted);
+  }
+
+  // A quorum has voted, but not for one. What is granted meanwhile keeps others away, who may be
+  // told that the lock is free: the other nodes have as long again, and no more.
+  #limitLag(): void {
+    const { environment, quorum, roundTimers } = this.#ensemble;
+    const { granted, taken } = this.#ballot;
+    const hasVoted = taken > 0 && granted + taken >= quorum;
+    if (this.#isPatient || !hasVoted || this.#lagTimer !== null) return;
+    const lag = Math.max(LAG_MIN, Math.ceil(environment.now() - this.#terms.startedAt));
+    this.#lagTimer = roundTimers.start(lag, () => {
+      this.#isLagOver = true;
+      this.#decide();
+    });
   }
 
   // A node whose clock is far off refuses the tokens that suit a quorum of the others. Its `stale`
@@ -195,6 +229,7 @@ export class Attempt {
   #settle(result: AttemptResult): void {
     const onSettled = this.#onSettled;
     this.#timer?.stop();
+    this.#lagTimer?.stop();
     this.#timer = this.#onSettled = null;
     onSettled?.(result);
   }
