@@ -129,7 +129,7 @@ export class Acquisition {
       const patience = this.#patience();
       if (patience === 0) {
         // Nobody is waiting ahead of it: one attempt, so that the error tells what the nodes say.
-        if (waitingRoom.isFirstWaiting(this.waiter)) return;
+        if (await waitingRoom.isNext(this.waiter, this.#fullTimeout)) return;
         throw this.#queuedError();
       }
       await this.waiter.pause(patience);

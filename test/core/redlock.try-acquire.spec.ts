@@ -1,6 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 
 import { LockTakenError, NoQuorumError } from '../../lib/core/errors.js';
+import { Redlock } from '../../lib/core/redlock.js';
+import { FaultyNode } from '../../lib/testing/faulty-node.js';
+import { networkOf } from '../support/test-node.js';
 import { setScene } from './scene.js';
 
 const ttl = 10_000;
@@ -59,5 +62,41 @@ describe('tryAcquire', () => {
 
     expect(error).toBeInstanceOf(NoQuorumError);
     expect(environment.now()).toBe(startedAt);
+  });
+
+  it('lets other processes go first at times, also right after a release', async () => {
+    const { environment, nodes, redlock: other, until } = setScene();
+    const farNodes = nodes.map((node) => {
+      const far = new FaultyNode({ node, environment: networkOf(environment) });
+      far.delay({ request: 0.5, answer: 0.5 });
+      return far;
+    });
+    const redlock = new Redlock(farNodes, {}, { environment });
+    const rest = (): Promise<void> => new Promise((resolve) => environment.schedule(5, resolve));
+    let turns = 0;
+    let hasEnded = false;
+    const tryAgain = async (): Promise<void> => {
+      while (!hasEnded) {
+        const lock = await redlock.tryAcquire('r', ttl);
+        await rest();
+        // The next attempt is in the same tick.
+        void lock?.release();
+      }
+    };
+    const wait = async (): Promise<void> => {
+      while (!hasEnded) {
+        await other.using('r', { wait: 60_000 }, rest);
+        turns += 1;
+      }
+    };
+
+    const first = tryAgain();
+    await environment.advance(2);
+    const second = wait();
+    await environment.advance(2_000);
+    hasEnded = true;
+    await until(Promise.all([first, second]));
+
+    expect(turns).toBeGreaterThan(20);
   });
 });
