@@ -41,16 +41,20 @@ end
 `;
 };
 
-/** A release of one lock by whoever has it, where nobody listens or is to be told. */
+/** A release of one lock by whoever has it. Nothing is locked in this call: who listens is told. */
 export const releaseAtOnce = (world: World): string => {
   const lock = firstLock(world);
   return `
 if #KEYS == ${lock} and redis.call('GET', KEYS[${lock}]) == ARGV[2] then
-  local key = KEYS[${lock}]
-  if ARGV[3] == '0' or ${subscribersOf(channelIn(world))} == 0 then
-    redis.call('DEL', key)
-    return ${stamped('0')}
+  local key, others = KEYS[${lock}], 0
+  local channel = ${channelIn(world)}
+  local subscribed = ARGV[3] ~= '0' and ${subscribersOf('channel')} or 0
+  redis.call('DEL', key)
+  if subscribed > 0 then
+    others = subscribed + 1 - ARGV[3]
+    redis.pcall('PUBLISH', channel, others)
   end
+  return ${stamped('others')}
 end
 `;
 };
