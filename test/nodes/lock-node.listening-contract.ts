@@ -60,18 +60,25 @@ export function listening(
   });
 
   it('tells of those among many releases at once that somebody waits for', async () => {
-    const requests = ['a', 'b', 'c'].map((name) => requestFor({ resources: [name] }));
-    const ear = await listen(other(), worldOf(), 'b');
+    const requests = ['a', 'b', 'c', 'd'].map((name) => requestFor({ resources: [name] }));
+    const ears = [await listen(other(), worldOf(), 'b'), await listen(other(), worldOf(), 'd')];
     await Promise.all(requests.map((request) => acquire(node(), request)));
 
+    // A server does the first two together, and the last two.
     const answers = await Promise.all(
-      requests.map((request) => release(node(), { ...request, wakes: true })),
+      requests.map((request, index) => {
+        const releasing = release(node(), { ...request, wakes: true });
+        if (index === 1) void release(node(), requestFor({ resources: ['nobody', 'has'] }));
+        return releasing;
+      }),
     );
 
-    expect(answers.map((answer) => 'listeners' in answer && answer.listeners)).toEqual([0, 1, 0]);
-    await ear.woken;
-    expect(ear.heard).toEqual([1]);
-    ear.stop();
+    expect(answers.map((answer) => 'listeners' in answer && answer.listeners)).toEqual([
+      0, 1, 0, 1,
+    ]);
+    await Promise.all(ears.map(({ woken }) => woken));
+    expect(ears.map(({ heard }) => heard)).toEqual([[1], [1]]);
+    for (const { stop } of ears) stop();
   });
 
   it.each(released)(

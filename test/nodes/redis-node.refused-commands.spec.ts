@@ -88,14 +88,15 @@ describe('a server that refuses commands', () => {
   ])('with WRONGTYPE of one key: the others of its owner are released, %s', async (_, count) => {
     const server = await startServer();
     const { node } = await startNode(server.url);
+    const world = worldOf();
     const requests = Array.from({ length: count }, (_, index) =>
-      requestFor({ resources: [`${index} a`, `${index} b`, `${index} c`] }),
+      requestFor({ world, resources: [`${index} a`, `${index} b`, `${index} c`] }),
     );
     await Promise.all(requests.map((request) => acquire(node, request)));
     // What stores its result in a key asks for no type: it takes the lock's place.
     await server.client.zadd('source', 1, 'member');
     await server.client.zunionstore('0 b', 1, 'source');
-    const ear = await listen(node, worldOf(), '0 c');
+    const ear = await listen(node, world, '0 c');
 
     const [answer] = await Promise.all(
       requests.map((request) => release(node, { ...request, wakes: true })),
@@ -208,7 +209,8 @@ describe('a server that refuses commands', () => {
     const server = await startServer();
     await server.client.call('ACL', ['SETUSER', 'u', 'on', '>p', '~*', '&*', '+@all', '-hmget']);
     const { log, node } = await startNode(`redis://u:p@127.0.0.1:${server.port}`);
-    const requests = ['a', 'b'].map((name) => requestFor({ resources: [name] }));
+    const world = worldOf();
+    const requests = ['a', 'b'].map((name) => requestFor({ world, resources: [name] }));
 
     await release(node, requestFor());
     await Promise.all(requests.map((request) => release(node, request)));

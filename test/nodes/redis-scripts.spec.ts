@@ -215,7 +215,7 @@ describe('a release that tells those who listen', () => {
   it('counts them on each channel, and gives the most', async () => {
     const ears = [connect(), connect()];
     for (const ear of ears) await ear.subscribe('redlock:wake:', 'redlock:wake:b');
-    await ears[0]?.subscribe('redlock:wake:a');
+    await ears[0]?.subscribe('redlock:wake:a', 'redlock:wake:c');
     const request = requestFor({ resources: ['a', 'b', 'c'] });
     await acquire(request);
 
