@@ -2,7 +2,7 @@
 // pause, until it is granted, `wait` is spent, or it is interrupted. PROTOCOL.md sections 4.8
 // and 10.
 import { ignoreAbort, interruptOnAbort } from './abort-listener.js';
-import { Attempt, decidedBy, isSplit, tieBreakerAfter } from './attempt.js';
+import { Attempt, decidedBy, isPatient, isSplit, tieBreakerAfter } from './attempt.js';
 import { SLOT } from './coalesced-timers.js';
 import { TIMER_ERROR } from './environment.js';
 import { Holding } from './holding.js';
@@ -237,9 +237,7 @@ export class Acquisition {
 
   // `low`: the highest bound with which a node has refused a token of this call; 0 at first.
   #attempt(low: Microseconds): Promise<AttemptResult> {
-    return new Promise((resolve) => {
-      this.#startAttempt(low, resolve);
-    });
+    return new Promise((resolve) => this.#startAttempt(low, resolve));
   }
 
   #startAttempt(low: Microseconds, onSettled: OnSettled): void {
@@ -255,7 +253,9 @@ export class Acquisition {
     this.attempts += 1;
     const attempt = new Attempt(this.#context, tokens, request, onSettled);
     this.waiter.attempt = attempt;
-    attempt.start(this.#timeout, this.#tieBreaker, this.#patience() > 0 ? this.attempts : 1);
+    attempt.isPatient = this.#patience() === 0 || isPatient(this.attempts);
+    attempt.isSuccessor = this.waiter.isSuccessor;
+    attempt.start(this.#timeout, this.#tieBreaker);
     // Interrupted after it was woken: the lock may have been left to it, so that nobody else was
     // told that it is free. The cancelled attempt tells them.
     if (this.waiter.isInterrupted) attempt.cancel();
@@ -283,9 +283,8 @@ export class Acquisition {
     const lines = this.waiter.places.map(({ line }) => line);
     const outage = lines.map((line) => line.outage).find((each) => each !== null);
     if (outage != null) return this.#refusal(outage);
-    const queued = lines.filter(({ head }) => head !== this.waiter);
-    const names = queued.map(({ resource }) => resource);
-    return queuedError(this.waiter.resources, names, this.waited());
+    const queued = lines.filter(({ head }) => head !== this.waiter).map(({ resource }) => resource);
+    return queuedError(this.waiter.resources, queued, this.waited());
   }
 
   #refusal(result: FailedAttempt): RedlockError {

@@ -29,14 +29,17 @@ export type AttemptResult = Holding | FailedAttempt;
 /** How much longer than a quorum of nodes the others may take at least: servers pause at times. */
 const LAG_MIN: Milliseconds = 2;
 
-/**
- * Of so many attempts of a call, one waits for slower nodes all the same: where a faster one keeps
- * the key of somebody who is gone, there is no quorum without them.
- */
-const PATIENT_EVERY = 8;
-
 /** Is told once what an attempt came to. */
 export type OnSettled = (result: AttemptResult) => void;
+
+/**
+ * Whether the `nth` attempt of a call waits for nodes that are slower than a quorum: one in eight
+ * does, because where a faster one keeps the key of somebody who is gone, there is no quorum
+ * without them.
+ */
+export function isPatient(nth: number): boolean {
+  return nth % 8 === 1;
+}
 
 /** The tie-breaker of an attempt that asked no other node, because that one was taken; or null. */
 export function decidedBy({ tieBreaker, verdict }: FailedAttempt): number | null {
@@ -64,6 +67,10 @@ export function tieBreakerAfter(attempt: FailedAttempt, decider: number): number
 
 /** The state of one attempt. It settles exactly once, whatever the nodes say or do not say. */
 export class Attempt {
+  /** Whether nodes that are slower than a quorum are waited for, as in the last one of a call. */
+  isPatient = true;
+  /** Whether this process releases what it wants now, of which perhaps nobody else is told. */
+  isSuccessor = false;
   readonly #ensemble: Ensemble;
   readonly #tokens: TokenSource;
   readonly #request: OwnerRequest;
@@ -72,8 +79,6 @@ export class Attempt {
   readonly #ballot = new BallotBox();
   readonly #terms: RoundTerms;
   #timer: RoundTimer | null = null;
-  /** Whether nodes that are slower than a quorum of the others are waited for. */
-  #isPatient = true;
   /** Ends the wait for such nodes; null while it has not begun. */
   #lagTimer: RoundTimer | null = null;
   #isLagOver = false;
@@ -102,11 +107,9 @@ export class Attempt {
 
   /**
    * Asks all nodes at once. With a `tieBreaker`, asks that node alone, and the others only if it
-   * is not taken. `timeout`: how long the nodes have, in ms. `nth`: which attempt of its call it
-   * is; 1 also where it may be the last one.
+   * is not taken. `timeout`: how long the nodes have, in ms.
    */
-  start(timeout: Milliseconds, tieBreaker: number | null = null, nth = 1): void {
-    this.#isPatient = nth % PATIENT_EVERY === 1;
+  start(timeout: Milliseconds, tieBreaker: number | null = null): void {
     this.#timer = this.#ensemble.roundTimers.start(timeout, () => this.#onTimeout());
     this.#tieBreaker = tieBreaker;
     for (let index = 0; index < this.#answers.length; index += 1) {
@@ -181,7 +184,7 @@ export class Attempt {
     const { environment, quorum, roundTimers } = this.#ensemble;
     const { granted, taken } = this.#ballot;
     const hasVoted = taken > 0 && granted + taken >= quorum;
-    if (this.#isPatient || !hasVoted || this.#lagTimer !== null) return;
+    if (this.isPatient || !hasVoted || this.#lagTimer !== null) return;
     const lag = Math.max(LAG_MIN, Math.ceil(environment.now() - this.#terms.startedAt));
     this.#lagTimer = roundTimers.start(lag, () => {
       this.#isLagOver = true;
@@ -235,12 +238,13 @@ export class Attempt {
   }
 
   #undoAt(index: number): void {
-    // Listeners are told of a turn that is given up, and of a vote that kept others away. They are
-    // not told of what did not count as a vote: a waiting call would wake itself, in vain.
+    // Listeners are told of a turn that is given up or comes to nothing, and of a vote that kept
+    // others away. They are not told of what did not count as a vote: a waiting call would wake
+    // itself, in vain.
     const keptOthersAway =
       this.#answers[index]?.vote === 'granted' &&
       (this.#failure === 'taken' || this.#failure === 'expired');
-    const wakes = this.#failure === 'cancelled' || keptOthersAway;
+    const wakes = this.#failure === 'cancelled' || this.isSuccessor || keptOthersAway;
     undoAt(this.#ensemble, index, this.#undoRequest(wakes));
   }
 

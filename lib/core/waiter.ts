@@ -26,6 +26,11 @@ export class Waiter {
   headed = 0;
   /** Whether it was woken and has not gone on since: waking it again changes nothing. */
   isWoken = false;
+  /**
+   * Whether it tries while a release of what it wants is under way, or at once after such an
+   * attempt: perhaps nobody else was told, as nodes do not tell of what is locked again at once.
+   */
+  isSuccessor = false;
   /** The lock, where the call before it in this process has handed it over. */
   received: Holding | null = null;
   /** What is cancelled when the waiter is interrupted while it does not sleep. */
@@ -72,6 +77,7 @@ export class Waiter {
   async pause(delay: Milliseconds, timers: CoalescedTimers | null = null): Promise<boolean> {
     this.throwIfInterrupted();
     if (!this.isWoken) {
+      this.isSuccessor = false;
       await new Promise<void>((resolve) => {
         const stopTimer = timers?.start(delay, resolve) ?? this.#startTimer(delay, resolve);
         this.#endPause = () => {

@@ -99,6 +99,7 @@ export class WaitingRoom {
     waiter.isWoken = false;
     for (const { line } of waiter.places) {
       line.wakeUps?.forget();
+      waiter.isSuccessor ||= line.isReleasing;
       isFollowed &&= line.isShared;
     }
     return isFollowed;

@@ -1,6 +1,7 @@
 // Nodes that are slower than a quorum of the others, where that quorum leaves the vote open.
 import { describe, expect, it } from '@jest/globals';
 
+import { isPatient } from '../../lib/core/attempt.js';
 import { arrange, ownerId, prepare, timeout, type Behaviour, type Trial } from './attempt-scene.js';
 
 /** Nodes that behave so, each with its delay. */
@@ -19,7 +20,8 @@ describe('an attempt after the first, whose vote a quorum of nodes leaves open',
   it('gives the other nodes as long again, and is undone on all', async () => {
     const trial = cast(split, [3, 10, 100]);
 
-    trial.attempt.start(timeout, null, 2);
+    trial.attempt.isPatient = false;
+    trial.attempt.start(timeout);
     await trial.environment.advance(19);
     const before = trial.verdict();
     await trial.environment.advance(1);
@@ -34,7 +36,8 @@ describe('an attempt after the first, whose vote a quorum of nodes leaves open',
   it('gives them 2 ms at least', async () => {
     const trial = cast(split, [0, 0, 100]);
 
-    trial.attempt.start(timeout, null, 2);
+    trial.attempt.isPatient = false;
+    trial.attempt.start(timeout);
     await trial.environment.advance(1);
     const before = trial.verdict();
     await trial.environment.advance(1);
@@ -45,7 +48,8 @@ describe('an attempt after the first, whose vote a quorum of nodes leaves open',
   it('is won when they grant it in that time', async () => {
     const trial = cast(split, [3, 10, 19]);
 
-    trial.attempt.start(timeout, null, 2);
+    trial.attempt.isPatient = false;
+    trial.attempt.start(timeout);
     await trial.environment.advance(timeout);
 
     expect(trial.verdict()).toBe('granted');
@@ -57,7 +61,8 @@ describe('an attempt after the first, whose vote a quorum of nodes leaves open',
     trial.nodes[1]?.vacate('r');
     trial.nodes[1]?.occupy('r', 60_000, 'one more client');
 
-    trial.attempt.start(timeout, null, 2);
+    trial.attempt.isPatient = false;
+    trial.attempt.start(timeout);
     await trial.environment.advance(2);
 
     expect(trial.verdict()).toBe('taken');
@@ -74,7 +79,8 @@ describe('slower nodes have their full time', () => {
   ])('%s', async (_, behaviours, delays, nth) => {
     const trial = cast(behaviours, delays);
 
-    trial.attempt.start(timeout, null, nth);
+    trial.attempt.isPatient = isPatient(nth);
+    trial.attempt.start(timeout);
     await trial.environment.advance(99);
     const before = trial.verdict();
     await trial.environment.advance(1);

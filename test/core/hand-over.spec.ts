@@ -3,6 +3,9 @@ import { describe, expect, it } from '@jest/globals';
 
 import { LockLostError } from '../../lib/core/errors.js';
 import { TOKENS_PER_BLOCK } from '../../lib/core/fencing.js';
+import { Redlock } from '../../lib/core/redlock.js';
+import { FaultyNode } from '../../lib/testing/faulty-node.js';
+import { networkOf } from '../support/test-node.js';
 import { enter, setQueue, ttl } from './hand-over-scene.js';
 import { asked, reasonOf, setScene } from './scene.js';
 
@@ -212,5 +215,31 @@ describe('a lock that is handed over', () => {
     expect(environment.now()).toBe(before);
     await until(lock.release());
     await until(other);
+  });
+});
+
+describe('an attempt in the tick of a release', () => {
+  it.each([
+    ['what was released', ['r']],
+    ['another resource besides', ['r', 's']],
+  ])('for %s tells other processes where the nodes answer too late', async (_, wanted) => {
+    const scene = setScene();
+    const { environment, redlock, until } = scene;
+    const way = { node: scene.node(0), environment: networkOf(environment) };
+    const ways = scene.nodes.map((node) => new FaultyNode({ ...way, node }));
+    const rare = { wait: 60_000, retryDelay: { min: 5_000, max: 5_000 } };
+    const slow = new Redlock(ways, {}, { environment });
+    const first = await until(slow.acquire('r', ttl));
+    void slow.acquire(wanted, ttl, rare);
+    const other = redlock.acquire('r', ttl, rare);
+    await environment.advance(5);
+    for (const each of ways.slice(1)) each.delay({ request: 400, answer: 400 });
+    const before = environment.now();
+
+    void first.release();
+    await until(other);
+
+    // The node timeout of 500 ms ends the release too: a second attempt follows at once.
+    expect(environment.now() - before).toBeLessThan(1_500);
   });
 });

@@ -31,6 +31,22 @@ describe('a waiter', () => {
     expect(await Promise.all([slept, woken])).toEqual([false, true]);
   });
 
+  it('follows a release at once, and no more once it has slept', async () => {
+    const { environment, waitingRoom, enter, hold } = setUp();
+    const [holder, waiter] = [hold('r'), enter('r')];
+    waitingRoom.handOn(holder);
+    waitingRoom.noteAttempt(waiter);
+    waiter.wake();
+
+    await waiter.pause(10);
+    const isSuccessorAtOnce = waiter.isSuccessor;
+    const slept = waiter.pause(10);
+    await environment.advance(10);
+    await slept;
+
+    expect([isSuccessorAtOnce, waiter.isSuccessor]).toEqual([true, false]);
+  });
+
   it('is woken when the one before it leaves', async () => {
     const { environment, waitingRoom, enter } = setUp();
     const [first, second, third] = [enter('r'), enter('r'), enter('r')];
