@@ -233,7 +233,7 @@ export class Attempt {
     const onSettled = this.#onSettled;
     this.#timer?.stop();
     this.#lagTimer?.stop();
-    this.#timer = this.#onSettled = null;
+    this.#timer = this.#lagTimer = this.#onSettled = null;
     onSettled?.(result);
   }
 

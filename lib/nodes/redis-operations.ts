@@ -1,7 +1,8 @@
 // Lua of the scripts of redis-scripts.ts: what a node does for one owner. Each operation is a
 // function over a slice of KEYS, so that a script may run one of them or many in a loop. They use
 // what every script begins with: the world's numbers, `now`, `readClock`, and with fencing
-// `fencesOf`, `highestRefused`, `fieldsWith` and `remember` of redis-fences.ts.
+// `fencesOf`, `highestRefused`, `fieldsWith` and `remember` of redis-fences.ts; a release also
+// `untold` and `current` of redis-wake-ups.ts.
 import { lowestOf } from './redis-fences.js';
 
 export const ACQUIRE = `
@@ -80,7 +81,7 @@ local function release(first, count, owner, token, wakes)
     end
   end
   if deleted > 0 and wakes ~= '0' then
-    untold[#untold + 1] = {{unpack(KEYS, first, last)}, {place}, wakes}
+    untold[#untold + 1] = {{unpack(KEYS, first, last)}, {current}, wakes}
   end
   if odd or deleted == count or not isFenced then return odd or 'done' end
   local proposed = tonumber(token)

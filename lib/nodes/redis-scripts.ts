@@ -169,11 +169,11 @@ end
 
 local function answer(isDone, vote, figure, nth, holder)
   local isVote = isDone and type(vote) == 'string'
-  answers[place] = isVote and entryOf(vote, figure, nth, holder) or errorOf(vote)
+  answers[current] = isVote and entryOf(vote, figure, nth, holder) or errorOf(vote)
 end
 
 local function perform(at, operation, ...)
-  place = at
+  current = at
   answer(pcall(operation, ...))
 end
 

@@ -15,8 +15,8 @@ export const subscribersOf = (channel: string): string =>
 
 /**
  * A release notes in `untold` what it has deleted: the keys; where in the answer who released them
- * has a place, one for each or for all (`place`: of the operation that runs); and `wakes`, which is
- * '2' when the caller itself listens, else '1'.
+ * has a place, one for each or for all (`current`: of the operation that runs); and `wakes`, which
+ * is '2' when the caller itself listens, else '1'.
  * `tellOfReleases` comes last, and tells the processes that listen, except for what the same call
  * has locked again: they would try in vain. It leaves in `told`, by place, the largest number of
  * them for one lock, without the caller. A user without the right to publish is heard by nobody,
@@ -25,7 +25,7 @@ export const subscribersOf = (channel: string): string =>
  * waits for any of the locks.
  */
 export const wakeUpsIn = (world: World): string => `
-local untold, told, place = {}, {}, 1
+local untold, told, current = {}, {}, 1
 
 local function channelOf(key)
   return ${channelIn(world)}
