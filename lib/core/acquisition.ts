@@ -253,7 +253,7 @@ export class Acquisition {
     this.attempts += 1;
     const attempt = new Attempt(this.#context, tokens, request, onSettled);
     this.waiter.attempt = attempt;
-    attempt.isPatient = this.#patience() === 0 || isPatient(this.attempts);
+    attempt.isPatient = isPatient(this.attempts) || this.#patience() === 0;
     attempt.isSuccessor = this.waiter.isSuccessor;
     attempt.start(this.#timeout, this.#tieBreaker);
     // Interrupted after it was woken: the lock may have been left to it, so that nobody else was

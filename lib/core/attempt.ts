@@ -79,9 +79,8 @@ export class Attempt {
   readonly #ballot = new BallotBox();
   readonly #terms: RoundTerms;
   #timer: RoundTimer | null = null;
-  /** Ends the wait for such nodes; null while it has not begun. */
+  /** Ends the wait for slower nodes; null while it has not begun. */
   #lagTimer: RoundTimer | null = null;
-  #isLagOver = false;
   /** The only node that was asked so far; null when all were. */
   #tieBreaker: number | null = null;
   #holding: Holding | null = null;
@@ -158,10 +157,10 @@ export class Attempt {
     this.#decide();
   }
 
-  #decide(): void {
+  #decide(isLagOver = false): void {
     const judged = judge(this.#ballot, this.#ensemble.nodes.length);
     const known = judged === 'stale' ? this.#judgeStale() : judged;
-    const verdict = known === 'open' && this.#isLagOver ? 'taken' : known;
+    const verdict = known === 'open' && isLagOver ? 'taken' : known;
     if (verdict === 'open') {
       this.#limitLag();
       return;
@@ -186,10 +185,7 @@ export class Attempt {
     const hasVoted = taken > 0 && granted + taken >= quorum;
     if (this.isPatient || !hasVoted || this.#lagTimer !== null) return;
     const lag = Math.max(LAG_MIN, Math.ceil(environment.now() - this.#terms.startedAt));
-    this.#lagTimer = roundTimers.start(lag, () => {
-      this.#isLagOver = true;
-      this.#decide();
-    });
+    this.#lagTimer = roundTimers.start(lag, () => this.#decide(true));
   }
 
   // A node whose clock is far off refuses the tokens that suit a quorum of the others. Its `stale`

@@ -167,8 +167,9 @@ export class MemoryNode implements LockNode {
     for (const key of owned) this.#owners.delete(key);
     const isAhead = token > now + world.clockSkewMax * 1_000;
     // A tombstone: an acquisition of this attempt that comes later is dead on arrival.
-    const isRecorded = world.fencing && !isAhead && token > this.#highestRefused(world, keys, now);
-    if (isRecorded) this.#record(world, keys, token, now);
+    if (world.fencing && !isAhead && token > this.#highestRefused(world, keys, now)) {
+      this.#record(world, keys, token, now);
+    }
     return owned.length > 0;
   }
 

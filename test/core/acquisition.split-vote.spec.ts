@@ -30,6 +30,35 @@ describe('a split vote', () => {
     await until(call);
   });
 
+  describe('that a slow node decides', () => {
+    const split = (): Scene => {
+      const scene = setScene();
+      scene.node(1).occupy('r', 60_000);
+      scene.node(2).delay({ answer: 40 });
+      return scene;
+    };
+
+    it('is waited for in the first attempt', async () => {
+      const { environment, redlock, until } = split();
+      const startedAt = environment.now();
+
+      await until(redlock.acquire('r', ttl, { wait: 5_000 }));
+
+      expect(environment.now() - startedAt).toBe(40);
+    });
+
+    it('is waited for in those that may be the last', async () => {
+      const { environment, redlock, node, until } = split();
+      node(2).occupy('r', 60_000, 'one more client');
+      const call = redlock.acquire('r', ttl, { wait: 0 });
+      await environment.advance(40);
+
+      node(2).vacate('r', 'one more client');
+
+      expect((await until(call)).isValid).toBe(true);
+    });
+  });
+
   describe('that the first live node decides at last', () => {
     const split = (): Scene => {
       const scene = setScene();

@@ -3,11 +3,8 @@ import { describe, expect, it } from '@jest/globals';
 
 import { LockLostError } from '../../lib/core/errors.js';
 import { TOKENS_PER_BLOCK } from '../../lib/core/fencing.js';
-import { Redlock } from '../../lib/core/redlock.js';
-import { FaultyNode } from '../../lib/testing/faulty-node.js';
-import { networkOf } from '../support/test-node.js';
 import { enter, setQueue, ttl } from './hand-over-scene.js';
-import { asked, reasonOf, setScene } from './scene.js';
+import { asked, farProcess, reasonOf, setScene } from './scene.js';
 
 /** Who hand the lock over to each other: the first of them got it by the first of 16 hand-overs. */
 const HOLDERS = 16;
@@ -225,10 +222,8 @@ describe('an attempt in the tick of a release', () => {
   ])('for %s tells other processes where the nodes answer too late', async (_, wanted) => {
     const scene = setScene();
     const { environment, redlock, until } = scene;
-    const way = { node: scene.node(0), environment: networkOf(environment) };
-    const ways = scene.nodes.map((node) => new FaultyNode({ ...way, node }));
+    const { redlock: slow, ways } = farProcess(scene, () => 0);
     const rare = { wait: 60_000, retryDelay: { min: 5_000, max: 5_000 } };
-    const slow = new Redlock(ways, {}, { environment });
     const first = await until(slow.acquire('r', ttl));
     void slow.acquire(wanted, ttl, rare);
     const other = redlock.acquire('r', ttl, rare);

@@ -1,10 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 
 import { LockTakenError, NoQuorumError } from '../../lib/core/errors.js';
-import { Redlock } from '../../lib/core/redlock.js';
-import { FaultyNode } from '../../lib/testing/faulty-node.js';
-import { networkOf } from '../support/test-node.js';
-import { setScene } from './scene.js';
+import { farProcess, setScene } from './scene.js';
 
 const ttl = 10_000;
 
@@ -65,13 +62,9 @@ describe('tryAcquire', () => {
   });
 
   it('lets other processes go first at times, also right after a release', async () => {
-    const { environment, nodes, redlock: other, until } = setScene();
-    const farNodes = nodes.map((node) => {
-      const far = new FaultyNode({ node, environment: networkOf(environment) });
-      far.delay({ request: 0.5, answer: 0.5 });
-      return far;
-    });
-    const redlock = new Redlock(farNodes, {}, { environment });
+    const scene = setScene();
+    const { environment, redlock: other, until } = scene;
+    const { redlock } = farProcess(scene, () => 0.5);
     const rest = (): Promise<void> => new Promise((resolve) => environment.schedule(5, resolve));
     let turns = 0;
     let hasEnded = false;

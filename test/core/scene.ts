@@ -8,7 +8,8 @@ import { majorityOf } from '../../lib/core/quorum.js';
 import { Redlock } from '../../lib/core/redlock.js';
 import { RoundTimers } from '../../lib/core/round-timers.js';
 import { Watchdog } from '../../lib/core/watchdog.js';
-import { TestNode } from '../support/test-node.js';
+import { FaultyNode } from '../../lib/testing/faulty-node.js';
+import { networkOf, TestNode } from '../support/test-node.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
 import type { Environment } from '../../lib/core/environment.js';
 import type { Ensemble } from '../../lib/core/ensemble.js';
@@ -76,6 +77,19 @@ export function setScene(wishes: SceneOptions = {}): Scene {
     owners: (resource = 'r') => Promise.all(nodes.map((each) => each.ownerOf(resource))),
     rejection: (promise, limit) => until(reasonOf(promise), limit),
   };
+}
+
+/** Another process with the same nodes, and its own way to each, which takes so many ms. */
+export function farProcess(
+  { environment, nodes }: Pick<Scene, 'environment' | 'nodes'>,
+  wayTo: (index: number) => Milliseconds,
+): { readonly redlock: Redlock; readonly ways: readonly FaultyNode[] } {
+  const ways = nodes.map((node, index) => {
+    const way = new FaultyNode({ node, environment: networkOf(environment) });
+    way.delay({ request: wayTo(index), answer: wayTo(index) });
+    return way;
+  });
+  return { redlock: new Redlock(ways, {}, { environment }), ways };
 }
 
 /** What the parts of a `Redlock` over these nodes share, for a test of one part by itself. */

@@ -1,10 +1,8 @@
 // Resources that many processes want all the time: what their turns cost, and who gets them.
 import { describe, expect, it } from '@jest/globals';
 
-import { Redlock } from '../../lib/core/redlock.js';
-import { FaultyNode } from '../../lib/testing/faulty-node.js';
-import { networkOf } from '../support/test-node.js';
-import { asked, setScene } from './scene.js';
+import { asked, farProcess, setScene } from './scene.js';
+import type { Redlock } from '../../lib/core/redlock.js';
 import type { Milliseconds } from '../../lib/core/units.js';
 
 const SECTION: Milliseconds = 10;
@@ -14,9 +12,13 @@ interface Member {
   readonly callers: number;
   readonly nearest: Milliseconds;
   readonly farthest: Milliseconds;
+  /** How far from the last node, where that is farther than the others. */
+  readonly last?: Milliseconds;
 }
 
 type Random = () => number;
+
+const sumOf = (counts: readonly number[]): number => counts.reduce((sum, count) => sum + count, 0);
 
 /** What became of a crowd in some seconds of virtual time. */
 async function crowd(
@@ -26,14 +28,10 @@ async function crowd(
 ) {
   const scene = setScene();
   const { environment } = scene;
-  const start = ({ nearest, farthest }: Member): Redlock => {
-    const nodes = scene.nodes.map((node) => {
-      const way = nearest + (farthest - nearest) * environment.random();
-      const far = new FaultyNode({ node, environment: networkOf(environment) });
-      far.delay({ request: way, answer: way });
-      return far;
-    });
-    return new Redlock(nodes, {}, { environment });
+  const start = ({ nearest, farthest, last }: Member): Redlock => {
+    const ways = scene.nodes.map(() => nearest + (farthest - nearest) * environment.random());
+    if (last !== undefined) ways[ways.length - 1] = last;
+    return farProcess(scene, (index) => ways[index] ?? nearest).redlock;
   };
   const random = (): number => environment.random();
   const counts = members.map(() => 0);
@@ -74,7 +72,7 @@ describe('processes that want one resource all the time', () => {
       const member = { callers: 1, nearest, farthest };
       const members = Array.from({ length: processes }, () => member);
       const { counts, requests } = await crowd(members, () => SECTION);
-      const turns = counts.reduce((sum, count) => sum + count, 0);
+      const turns = sumOf(counts);
 
       // A release, a wake-up and the answer to an attempt are on their ways, one after the other.
       expect(turns / 4).toBeGreaterThan(0.75 * (1_000 / (SECTION + 4 * farthest)));
@@ -82,6 +80,16 @@ describe('processes that want one resource all the time', () => {
       expect(Math.min(...counts)).toBeGreaterThan(0);
     },
   );
+
+  it('keep the pace of two nodes that are near where the third is 200 ms away', async () => {
+    const member = { callers: 1, nearest: 0.2, farthest: 0.22, last: 200 };
+    const members = Array.from({ length: 6 }, () => member);
+
+    const { counts } = await crowd(members, () => 6 * SECTION);
+    const turns = sumOf(counts);
+
+    expect(turns / 4).toBeGreaterThan(0.8 * (1_000 / (6 * SECTION + 1)));
+  });
 
   it.each([
     { callers: 1, way: 3 },
@@ -107,7 +115,7 @@ describe('processes that want one resource all the time', () => {
       const choose = (random: Random): readonly string[] => ['r', `order:${random()}`];
 
       const { counts } = await crowd([near, near, far], () => 2 * SECTION, choose);
-      expect(counts[2]).toBeGreaterThan(least * counts.reduce((sum, count) => sum + count, 0));
+      expect(counts[2]).toBeGreaterThan(least * sumOf(counts));
     },
   );
 });
@@ -119,7 +127,7 @@ describe('a process that seldom comes in time', () => {
 
     const { counts } = await crowd([near, near, far], (random) => 4 + 2 * random());
 
-    expect(counts[2]).toBeGreaterThan(0.05 * counts.reduce((sum, count) => sum + count, 0));
+    expect(counts[2]).toBeGreaterThan(0.05 * sumOf(counts));
   });
 });
 
@@ -135,7 +143,7 @@ describe('processes that want many of the same resources all the time', () => {
     const member = (callers: number): Member => ({ callers, nearest: 0.25, farthest: 0.25 });
     const turns = async (members: readonly Member[]): Promise<number> => {
       const { counts } = await crowd(members, () => SECTION, choose);
-      return counts.reduce((sum, count) => sum + count, 0);
+      return sumOf(counts);
     };
 
     expect(await turns([member(20), member(20)])).toBeGreaterThan(

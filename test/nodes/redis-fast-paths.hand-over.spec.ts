@@ -35,9 +35,9 @@ describe('a hand-over', () => {
   });
 
   it.each([
-    ['nobody where the lock is locked again', START + 1, 0],
-    ['who listens where it is not', START, 1],
-  ])('whose release tells tells %s', async (_, token, listeners) => {
+    ['nobody of a lock that it locks again', START + 1, 0],
+    ['who listens of one that it does not', START, 1],
+  ])('after a release that is to be told, tells %s', async (_, token, listeners) => {
     const [first, second] = [requestOf(fenced, START), requestOf(fenced, token)];
     const ear = connect();
     await ear.subscribe('redlock:wake:', 'redlock:wake:r');

@@ -73,6 +73,17 @@ export const mutantsOfAcquiring: readonly Mutant[] = [
     patches: [core('attempt', '() => this.#onTimeout()', '() => undefined')],
   },
   {
+    name: 'won by the faster nodes alone',
+    rule: '4.5: what slower nodes leave open has failed',
+    patches: [
+      core(
+        'attempt',
+        "known === 'open' && isLagOver ? 'taken'",
+        "known === 'open' && isLagOver ? 'granted'",
+      ),
+    ],
+  },
+  {
     name: 'late grants counted',
     rule: '4.7: a failed attempt is closed for ever',
     patches: [
