@@ -13,22 +13,17 @@ import { sharedKeys } from './redis-script-arguments.js';
  * makes the hash a table: in a short hash, which is a list, it would go over all fields to find
  * each. If nobody comes again, the ttl ends the hash.
  * `fencesOf`: the highest token on record for each of these locks, or 0. `remember` takes keys and
- * tokens in turn; `fieldsWith` makes such a list for the locks of one owner. Lua has no room for
- * more than some thousand arguments: longer lists go in parts.
+ * tokens in turn; `fieldsWith` makes such a list for the locks of one owner. A call is for 1,000
+ * locks at most, and Lua has room for several times as many arguments as that takes.
  */
 export const fencesIn = (world: World): string => {
   const { R, even, odd } = hashesIn(world);
   return `
 local function fencesOf(first, last)
   local max, fences = math.max, {}
-  for from = first, last, 1000 do
-    local to = math.min(from + 999, last)
-    local even = redis.call('HMGET', KEYS[${even}], unpack(KEYS, from, to))
-    local odd = redis.call('HMGET', KEYS[${odd}], unpack(KEYS, from, to))
-    for n = 1, #even do
-      fences[from - first + n] = max(even[n] or 0, odd[n] or 0)
-    end
-  end
+  local even = redis.call('HMGET', KEYS[${even}], unpack(KEYS, first, last))
+  local odd = redis.call('HMGET', KEYS[${odd}], unpack(KEYS, first, last))
+  for n = 1, #even do fences[n] = max(even[n] or 0, odd[n] or 0) end
   return fences
 end
 
@@ -58,9 +53,7 @@ local function remember(fields)
     redis.call('HSET', hash, '', string.format('%065.0f', ends))
     redis.call('PEXPIRE', hash, '${3 * world.fenceRetention}')
   end
-  for from = 1, #fields, 2000 do
-    redis.call('HSET', hash, unpack(fields, from, math.min(from + 1999, #fields)))
-  end
+  redis.call('HSET', hash, unpack(fields))
 end
 `;
 };

@@ -165,14 +165,14 @@ describe('the fence records', () => {
     expect(ofRecord / ofLock).toBeLessThan(0.5);
   });
 
-  it('are as many as one owner has locks', async () => {
-    const resources = Array.from({ length: 10_500 }, (_, index) => `r${index}`);
+  it('are as many as one call may be for: 1,000', async () => {
+    const resources = Array.from({ length: 1_000 }, (_, index) => `r${index}`);
     const [all, one] = [
       requestFor({ world, resources, token: START }),
       { world, token: START + 1 },
     ];
     const answers: unknown[] = [];
-    for (const resource of ['r0', 'r999', 'r1000', 'r10499']) {
+    for (const resource of ['r0', 'r999']) {
       await client.hset(ODD, { [resource]: START - 1 });
       answers.push(await acquire(START, { ...all, token: START - 1 }));
       await client.del(ODD);
@@ -180,9 +180,9 @@ describe('the fence records', () => {
 
     const granted = await acquire(START, all);
 
-    expect(answers).toEqual(Array(4).fill([START, 'stale', START - 1]));
+    expect(answers).toEqual(Array(2).fill([START, 'stale', START - 1]));
     expect(granted).toBe(START);
-    expect(Object.keys(await recordsIn(EVEN))).toHaveLength(10_500);
+    expect(Object.keys(await recordsIn(EVEN))).toHaveLength(1_000);
     await client.del(...resources);
     const tombstone = { name: 'release', request: requestFor({ ...one, resources }) } as const;
     const request = { ...tombstone.request, wakes: false };
