@@ -181,8 +181,7 @@ export class Attempt {
   // told that the lock is free: the other nodes have as long again, and no more.
   #limitLag(): void {
     const { environment, quorum, roundTimers } = this.#ensemble;
-    const { granted, taken } = this.#ballot;
-    const hasVoted = taken > 0 && granted + taken >= quorum;
+    const hasVoted = this.#ballot.granted + this.#ballot.taken >= quorum;
     if (this.isPatient || !hasVoted || this.#lagTimer !== null) return;
     const lag = Math.max(LAG_MIN, Math.ceil(environment.now() - this.#terms.startedAt));
     this.#lagTimer = roundTimers.start(lag, () => this.#decide(true));
