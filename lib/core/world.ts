@@ -35,12 +35,11 @@ export function resolveWorld(
   const isQuarantined = quarantine === 'auto' ? nodeCount >= 3 : quarantine;
   // S, R and M of PROTOCOL.md, in whole milliseconds: scripts fail on fractional PX values.
   const clockSkewMax = Math.floor(Math.min(2_000, ttlMax / 3));
-  const longest = Math.max(ttlMax * (1 + driftFactor), 3 * clockSkewMax);
   return Object.freeze({
     keyPrefix,
     fencing: checkBoolean('fencing', fencing),
     clockSkewMax,
     fenceRetention: 5 * clockSkewMax,
-    quarantine: isQuarantined ? Math.ceil(longest) + 10 : 0,
+    quarantine: isQuarantined ? Math.ceil(ttlMax * (1 + driftFactor)) + 10 : 0,
   });
 }

@@ -162,7 +162,7 @@ export const mutantsOfNodes: readonly Mutant[] = [
   },
   {
     name: 'quarantine too short',
-    rule: '9: M = max(ttlMax(1+d), 3S) + 10 ms',
-    patches: [core('world', 'Math.ceil(longest) + 10 : 0', 'Math.ceil(longest / 4) : 0')],
+    rule: '9: M = ttlMax(1+d) + 10 ms',
+    patches: [core('world', 'Math.ceil(ttlMax * (1 + driftFactor)) + 10', 'Math.ceil(ttlMax / 4)')],
   },
 ];
