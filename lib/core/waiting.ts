@@ -60,19 +60,15 @@ export class WaitingRoom {
   }
 
   /**
-   * {@link isFirstWaiting}. Where it heads all its queues and others go first, it resolves once
-   * they are told, or after `limit` ms: a script call that asks for the lock too tells nobody.
+   * Whether all calls ahead of it already hold locks, so that none of them is passed over. Where it
+   * heads all its queues and others go first, it resolves once they are told, or after `limit` ms:
+   * a script call that asks for the lock too tells nobody.
    * @throws the reason of the interruption.
    */
   async isNext(waiter: Waiter, limit: Milliseconds): Promise<boolean> {
     const lines = waiter.places.map(({ line }) => line);
     const isHead = lines.every((line) => line.head === waiter);
     if (isHead && lines.some(({ yieldEnd }) => yieldEnd === 'told')) await waiter.pause(limit);
-    return this.isFirstWaiting(waiter);
-  }
-
-  /** Whether all calls ahead of it already hold locks, so that none of them is passed over. */
-  isFirstWaiting(waiter: Waiter): boolean {
     return waiter.places.every((place) => place.line.firstWaiting === place);
   }
 

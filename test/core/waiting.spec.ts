@@ -119,23 +119,23 @@ describe('a queue', () => {
     expect(mayTry(next)).toBe(true);
   });
 
-  it('is passed over by nobody but those behind a holder alone', () => {
+  it('is passed over by nobody but those behind a holder alone', async () => {
     const { waitingRoom, enter, hold } = setUp();
     hold('r');
 
     const [next, last] = [enter('r'), enter('r')];
 
-    expect(waitingRoom.isFirstWaiting(next)).toBe(true);
-    expect(waitingRoom.isFirstWaiting(last)).toBe(false);
+    expect(await waitingRoom.isNext(next, 0)).toBe(true);
+    expect(await waitingRoom.isNext(last, 0)).toBe(false);
   });
 
-  it('is not passed over by a call that heads another queue alone', () => {
+  it('is not passed over by a call that heads another queue alone', async () => {
     const { waitingRoom, enter } = setUp();
     enter('r');
 
     const both = enter('r', 's');
 
-    expect(waitingRoom.isFirstWaiting(both)).toBe(false);
+    expect(await waitingRoom.isNext(both, 0)).toBe(false);
   });
 });
 
