@@ -205,7 +205,7 @@ export class WaitingRoom {
       if (line === undefined) continue;
       if (line.yieldEnd === event) line.yieldEnd = null;
       if (event === 'told') line.isReleasing = false;
-      if (line.head !== null) lines.push(line);
+      lines.push(line);
       this.#tidy(line);
     }
     this.#wakeHeads(lines);
