@@ -22,8 +22,6 @@ export class Waiter {
   places: readonly Place[] = [];
   /** Whether it has left its queues. */
   hasLeft = false;
-  /** How many of its queues, in their order, it was found to head. */
-  headed = 0;
   /** Whether it was woken and has not gone on since: waking it again changes nothing. */
   isWoken = false;
   /**

@@ -66,9 +66,8 @@ export class WaitingRoom {
    * @throws the reason of the interruption.
    */
   async isNext(waiter: Waiter, limit: Milliseconds): Promise<boolean> {
-    const lines = waiter.places.map(({ line }) => line);
-    const isHead = lines.every((line) => line.head === waiter);
-    if (isHead && lines.some(({ yieldEnd }) => yieldEnd === 'told')) await waiter.pause(limit);
+    const isTelling = waiter.places.some(({ line }) => line.yieldEnd === 'told');
+    if (isTelling && this.#headsAll(waiter)) await waiter.pause(limit);
     return waiter.places.every((place) => place.line.firstWaiting === place);
   }
 
@@ -245,8 +244,8 @@ export class WaitingRoom {
     if (!isInUse) this.#lines.delete(line.resource);
   }
 
-  // A call that is already woken is skipped: a release is told for each resource, and looking at
-  // all queues of a call each time would take a second when it wants a thousand.
+  // A call that is already woken is skipped: a release is told for each resource, and a call that
+  // wants a thousand would look at all its queues each time.
   #wakeHeads(lines: readonly Line[]): void {
     for (const head of headsOf(lines)) {
       if (!head.isWoken && this.#headsAll(head)) head.wake();
@@ -265,12 +264,8 @@ export class WaitingRoom {
     return heads.every(willTry) ? heads : [];
   }
 
-  // Goes on from the queue that stopped it last time: a call heads a queue until it leaves. If one
-  // whose caller it waits for has gone before it since, it is woken in vain, and looks again.
-  #headsAll(waiter: Waiter): boolean {
-    const { places } = waiter;
-    while (places[waiter.headed]?.line.head === waiter) waiter.headed += 1;
-    return waiter.headed === places.length;
+  #headsAll({ places }: Waiter): boolean {
+    return places.every(({ line, waiter }) => line.head === waiter);
   }
 
   #addLine(resource: string): Line {
