@@ -96,7 +96,7 @@ export class Extender {
 
   /** Ends all waiting for rounds: the lock has ended. */
   stop(): void {
-    for (const round of [...this.#openRounds]) round.settle(false);
+    for (const round of this.#openRounds) round.settle(false);
   }
 
   /** What the nodes said when they were asked last. */

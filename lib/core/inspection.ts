@@ -57,7 +57,7 @@ function askAll(ensemble: Ensemble, resource: string): Promise<(InspectAnswer | 
     const answers: (InspectAnswer | null)[] = nodes.map(() => null);
     const finish = (): void => {
       timer.stop();
-      resolve([...answers]);
+      resolve(answers);
     };
     const timeout = nodeTimeoutOf(options, options.ttl);
     const timer = roundTimers.start(timeout, finish);
