@@ -56,6 +56,18 @@ describe('the nodes are asked', () => {
     expect(await scene.owners()).toEqual([lock.ownerId, lock.ownerId, lock.ownerId]);
   });
 
+  it('where another call still claims some of the resources: its keys were lost', async () => {
+    const { nodes, redlock, until } = setScene({ options: { fencing: false } });
+    await until(redlock.acquire('a', ttl));
+    for (const node of nodes) node.lose();
+    const both = await until(enter(redlock, ['a', 'b'], { ttl, wait: 0 }));
+    const next = enter(redlock, 'b');
+
+    void both.release();
+
+    expect((await until(next)).resources).toEqual(['b']);
+  });
+
   it.each([
     ['with fencing', true],
     ['without fencing', false],
