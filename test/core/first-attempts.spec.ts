@@ -167,6 +167,28 @@ describe('first attempts of one process', () => {
     expect(await growth(prepare, 10_000)).toBeLessThan(LINEAR);
   });
 
+  it('that are still to come go before a call that comes when there is room again', async () => {
+    const attempts = new FirstAttempts();
+    const begun: string[] = [];
+    const underWay: OnSettled[] = [];
+    const start = (name: string, size = 1): void => {
+      const waiter = new Waiter(new SimulatedEnvironment(), Array(size).fill(name), 1_000, false);
+      const attempt = (onSettled: OnSettled): void => {
+        begun.push(name);
+        underWay.push(onSettled);
+      };
+      attempts.start(waiter, attempt, () => undefined);
+    };
+    start('under way', LIMIT);
+    start('to come');
+
+    underWay[0]?.({ verdict: 'taken', answers: [], tieBreaker: null });
+    start('late');
+    await Promise.resolve();
+
+    expect(begun).toEqual(['under way', 'to come', 'late']);
+  });
+
   it('that are still to come end with a shutdown', async () => {
     const scene = setUp();
     const calls = acquireMany(scene, LIMIT + 2);
