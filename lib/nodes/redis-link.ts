@@ -27,8 +27,8 @@ export interface LinkSettings {
   readonly target: RedisTarget;
   readonly isPersistent: boolean;
   readonly world: World;
-  /** A command unanswered for longer suspends the node: nothing more is sent. */
-  readonly suspendAfter: Milliseconds;
+  /** A command unanswered for twice as long suspends the node: nothing more is sent. */
+  readonly nodeTimeout: Milliseconds;
   /** A command, or a greeting, unanswered for longer ends the connection. */
   readonly stallTimeout: Milliseconds;
   readonly environment: Environment;
@@ -89,15 +89,15 @@ export class RedisLink implements ConnectionListener {
     });
   }
 
-  /** Sends what was written before, waits at most `limit` ms for the answers, and ends for good. */
-  async close(limit: Milliseconds): Promise<void> {
-    const { environment, health } = this.#settings;
+  /** Sends what was written before, waits for the answers (at most the `nodeTimeout`), and ends. */
+  async close(): Promise<void> {
+    const { environment, health, nodeTimeout } = this.#settings;
     const connection = this.usable();
     this.#isClosed = true;
     health.close();
     if (connection !== null) {
       await new Promise<void>((resolve) => {
-        const timer = environment.startTimer(limit, resolve, true);
+        const timer = environment.startTimer(nodeTimeout, resolve, true);
         connection.call(encodeCommand('quit'), () => {
           environment.stopTimer(timer);
           resolve();
@@ -221,7 +221,8 @@ export class RedisLink implements ConnectionListener {
   // With a large backlog a server is found hung sooner, before it costs memory for each lock.
   #isHung({ backlogArguments, silentSince }: RedisConnection): boolean {
     if (backlogArguments > BACKLOG_ARGUMENTS_MAX && this.#looksInVain >= 3) return true;
-    return silentSince !== null && this.#listeningTime - silentSince > this.#settings.suspendAfter;
+    const limit = 2 * this.#settings.nodeTimeout;
+    return silentSince !== null && this.#listeningTime - silentSince > limit;
   }
 
   #startWatch(): TimerHandle {

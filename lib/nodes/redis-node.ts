@@ -14,7 +14,6 @@ import type {
 } from '../core/lock-node.js';
 import type { RedlockObserver } from '../core/observer.js';
 import { nodeTimeoutOf, type ResolvedOptions } from '../core/options.js';
-import type { Milliseconds } from '../core/units.js';
 import { NodeHealth } from './node-health.js';
 import type { NodePeers } from './redis-audit.js';
 import type { RedisConnection } from './redis-connection.js';
@@ -57,7 +56,6 @@ export class RedisNode implements LockNode {
   readonly name: string;
   readonly #health: NodeHealth;
   readonly #link: RedisLink;
-  readonly #closeTimeout: Milliseconds;
   readonly #batch: RedisBatch;
   readonly #releases: RedisReleases;
   readonly #subscriber: RedisSubscriber;
@@ -67,9 +65,7 @@ export class RedisNode implements LockNode {
 
   constructor(target: RedisTarget, settings: RedisNodeSettings) {
     const { environment, isPersistent, observer, options, peers, tick } = settings;
-    const nodeTimeout = nodeTimeoutOf(options, options.ttl);
     this.name = target.name;
-    this.#closeTimeout = nodeTimeout;
     this.#health = new NodeHealth(target.name, environment, observer);
     this.#subscriber = new RedisSubscriber(
       target,
@@ -81,7 +77,7 @@ export class RedisNode implements LockNode {
       target,
       isPersistent,
       world: options.world,
-      suspendAfter: 2 * nodeTimeout,
+      nodeTimeout: nodeTimeoutOf(options, options.ttl),
       stallTimeout: options.stallTimeout,
       environment,
       health: this.#health,
@@ -164,7 +160,7 @@ export class RedisNode implements LockNode {
     this.#batch.flush();
     this.#subscriber.close();
     this.#releases.close();
-    this.#closing ??= this.#link.close(this.#closeTimeout);
+    this.#closing ??= this.#link.close();
     return this.#closing;
   }
 
