@@ -11,7 +11,6 @@ interface Message {
 export class OneWay {
   readonly #environment: Environment;
   readonly #travelling: Message[] = [];
-  #busyUntil: Milliseconds = 0;
 
   constructor(environment: Environment) {
     this.#environment = environment;
@@ -25,10 +24,7 @@ export class OneWay {
       return;
     }
     const now = this.#environment.now();
-    // Fake timers may set the clock back: nothing must wait for what arrived long ago.
-    const busyUntil = travelling.length === 0 ? now : this.#busyUntil;
-    const arrivesAt = Math.max(busyUntil, now + delay);
-    this.#busyUntil = arrivesAt;
+    const arrivesAt = Math.max(travelling.at(-1)?.arrivesAt ?? now, now + delay);
     travelling.push({ arrive, arrivesAt });
     // Timers of different lengths may fire slightly out of order: whatever was sent before this
     // arrives before it, and what was sent with it together with it.
