@@ -101,7 +101,6 @@ export class NodeHealth {
 
   /** It answers again, as it was before. */
   noteResumption(): void {
-    if (this.#state !== 'suspended') return;
     this.noteUp(this.#findings);
     this.#reportQuarantineEnd();
   }
