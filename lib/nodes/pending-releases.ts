@@ -91,11 +91,10 @@ export class PendingReleases<Connection> {
     );
   }
 
-  /** Whether this one is still worth sending: neither sent, nor noted anew, nor expired since. */
+  /** Whether one that was refused is still worth sending: neither noted anew nor expired since. */
   isDue(release: PendingRelease<Connection>): boolean {
-    const { request, expiresAt, sentOn } = release;
-    const isNoted = this.#byOwner.get(request.ownerId) === release;
-    return isNoted && sentOn === null && expiresAt > this.environment.now();
+    const { request, expiresAt } = release;
+    return this.#byOwner.get(request.ownerId) === release && expiresAt > this.environment.now();
   }
 
   /** Drops what has expired. Called with each release, it keeps the list short without a timer. */
