@@ -5,6 +5,7 @@ import {
   Optional,
   type CallHandler,
   type ExecutionContext,
+  type HttpServer,
   type NestInterceptor,
 } from '@nestjs/common';
 import { HttpAdapterHost, ModuleRef } from '@nestjs/core';
@@ -97,8 +98,11 @@ export class LockedInterceptor implements NestInterceptor {
     const definition = definitionOf(context.getHandler(), context.getClass());
     const response =
       definition === undefined ? next.handle() : this.#respondInScope(definition, context, next);
-    const translate = (error: unknown): Promise<unknown> =>
-      this.#translate(error, context, httpStatus);
+    const translate = async (error: unknown): Promise<unknown> => {
+      if (!(error instanceof RedlockError)) return error;
+      const httpServer = this.#adapterHost.httpAdapter as HttpServer | undefined;
+      return toTransportError(error, context, httpStatus, httpServer);
+    };
     const translated = response.pipe(
       catchError(async (error: unknown) => {
         throw await translate(error);
@@ -155,16 +159,6 @@ export class LockedInterceptor implements NestInterceptor {
     const names = nameResources(method, resource, { context: scope.context });
     const service = this.#moduleRef.get<RedlockService>(getRedlockToken(domain), { strict: false });
     scope.admit(await acquireHold(service, definition, names, scope.signal));
-  }
-
-  async #translate(
-    error: unknown,
-    context: ExecutionContext,
-    httpStatus: ResolvedHttpStatus,
-  ): Promise<unknown> {
-    if (!(error instanceof RedlockError)) return error;
-    const httpServer = this.#adapterHost.httpAdapter as HttpAdapterHost['httpAdapter'] | undefined;
-    return toTransportError(error, context, httpStatus, httpServer);
   }
 }
 
