@@ -13,8 +13,6 @@ export interface Hold {
   readonly lock: Lock;
   /** Runs a function as a holder of the lock, for `currentLock` and re-entry. */
   readonly run: ContextRunner;
-  /** Whether `end` or `endQuietly` was called. */
-  readonly isOver: boolean;
   /**
    * Releases after a use that succeeded with `result`; a second call waits for the first.
    * @throws LockLostError where the lock was not held to the end.
@@ -100,21 +98,10 @@ export function holdOf(
   onEnd: (result: unknown) => unknown,
   onOngoing?: Hold['onOngoing'],
 ): Hold {
-  let isOver = false;
   const end = async (result?: unknown): Promise<void> => {
-    isOver = true;
     await onEnd(result);
   };
-  return {
-    lock,
-    run,
-    get isOver() {
-      return isOver;
-    },
-    end,
-    endQuietly: () => end().catch(ignoreLoss),
-    onOngoing,
-  };
+  return { lock, run, end, endQuietly: () => end().catch(ignoreLoss), onOngoing };
 }
 
 function ignoreLoss(): void {

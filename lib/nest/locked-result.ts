@@ -78,10 +78,13 @@ export function holdWhileObserved(
   hold: Hold,
 ): Observable<unknown> {
   let observers = 0;
-  // Without subscribers, nothing else would end the hold.
-  const drop = (): void => {
-    if (observers === 0) void hold.endQuietly();
+  let isOver = false;
+  const endUnlessObserved = (end: () => Promise<void>): Promise<void> => {
+    isOver ||= observers === 0;
+    return observers === 0 ? end() : Promise.resolve();
   };
+  // Without subscribers, nothing else would end the hold.
+  const drop = (): void => void endUnlessObserved(hold.endQuietly);
   const stop = onLoss(hold, drop);
   const observable = new Observable((subscriber) => {
     // From now on the last to leave ends the hold, and each retry would leave a listener behind.
@@ -92,7 +95,7 @@ export function holdWhileObserved(
       if (isLeaving) return Promise.resolve();
       isLeaving = true;
       observers -= 1;
-      return observers === 0 ? end() : Promise.resolve();
+      return endUnlessObserved(end);
     };
     // Added first, as what follows may end the subscription at once.
     subscriber.add(() => {
@@ -100,7 +103,7 @@ export function holdWhileObserved(
       left.next();
     });
     observers += 1;
-    if (hold.isOver) subscriber.error(hold.lock.lostError());
+    if (isOver) subscriber.error(hold.lock.lostError());
     else subscriber.add(onLoss(hold, (reason) => subscriber.error(reason)));
     if (subscriber.closed) return;
     // defer makes a source that throws fail; takeUntil ends one that emits everything at once.
