@@ -78,7 +78,7 @@ const methodsKey = Symbol.for('nestjs-locked.methods');
 const widest: RedlockOptions = {
   ttlMax: TTL_MAX_HIGHEST,
   maxHold: DELAY_MAX,
-  retryDelay: { min: 1, max: 1 },
+  retryDelay: { min: 1 },
 };
 
 /** @throws TypeError, RangeError naming option, rule, value and method. */
