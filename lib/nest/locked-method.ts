@@ -1,5 +1,5 @@
 // The function that stands in for a `@Locked` method: acquires, runs, and holds until it is done.
-import { from, mergeMap, Observable } from 'rxjs';
+import { mergeMap, Observable, type ObservableInput } from 'rxjs';
 
 import { whenAborted } from '../core/abort-listener.js';
 import { LockTakenError } from '../core/errors.js';
@@ -204,16 +204,16 @@ function runObservable(call: LockedCall): Observable<unknown> {
     mergeMap((hold) => {
       if (hold !== null) return holdWhileObserved(() => observed(call), hold);
       const result = call.resultWhenTaken();
-      return isObservable(result) ? result : from(Promise.resolve(result));
+      return isObservable(result) ? result : Promise.resolve(result);
     }),
   );
 }
 
-function observed(call: LockedCall): Observable<unknown> {
+function observed(call: LockedCall): ObservableInput<unknown> {
   const result = call.run();
   call.assertDeferred(result);
   // Declared as an Observable; if it is a promise or the like, its values are what was meant.
-  return from(result as Observable<unknown>);
+  return result as ObservableInput<unknown>;
 }
 
 function enterOnSubscribe(call: LockedCall): Observable<Hold | null> {

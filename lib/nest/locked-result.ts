@@ -3,7 +3,7 @@
 import { finished } from 'node:stream';
 import { ReadableStream } from 'node:stream/web';
 
-import { defer, Observable, Subject, takeUntil } from 'rxjs';
+import { defer, Observable, Subject, takeUntil, type ObservableInput } from 'rxjs';
 
 import { whenAborted } from '../core/abort-listener.js';
 import { afterMicrotasks } from '../core/environment.js';
@@ -74,7 +74,7 @@ function holdOngoing(result: unknown, hold: Hold): unknown {
  * while it lasted. Subscribing later fails, as nothing would be locked any more.
  */
 export function holdWhileObserved(
-  source: () => Observable<unknown>,
+  source: () => ObservableInput<unknown>,
   hold: Hold,
 ): Observable<unknown> {
   let observers = 0;
