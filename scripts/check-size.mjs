@@ -9,7 +9,7 @@ import { root } from './command.mjs';
 
 /** In bytes, slightly above the present sizes, so that growth is a decision. */
 const LIMITS = {
-  "* from './index.js'": 45_225,
+  "* from './index.js'": 45_150,
   "{ Locked } from './index.js'": 7_975,
   "{ MemoryNode } from './index.js'": 2_000,
   "* from './terminus.js'": 1_600,
