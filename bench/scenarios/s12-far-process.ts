@@ -19,7 +19,7 @@ export const farProcess: Scenario = {
     `One hot resource, ${PROCESSES} processes with ${CALLERS} callers each, ${SECTION} ms inside, ` +
     `one of the processes ${DELAY} ms farther away, N = 3`,
   question: 'Does a process get its turns that is farther away from the nodes than others?',
-  full: { seconds: 6, rounds: 3 },
+  full: { seconds: 15, rounds: 3 },
   quick: { seconds: 0.5, rounds: 1 },
   metrics: [fewestMetric, ...hotKeyMetrics],
   plotted: ['fewest', 'rate'],
