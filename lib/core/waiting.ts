@@ -146,8 +146,8 @@ export class WaitingRoom {
    */
   handOn(waiter: Waiter): readonly Waiter[] {
     for (const { line } of waiter.places) line.isReleasing = true;
-    // A lost lock has left its queues before: the call after it has tried in vain, and listens. One
-    // that was got although a call before it still claims its own heads only some.
+    // A lost lock has left its queues before: the call after it has tried in vain, and listens. A
+    // lock got behind a call that does not know yet that it lost its own heads only some of them.
     const headed = this.#remove(waiter);
     const now = this.#ensemble.environment.now();
     const heads = headed.length === waiter.places.length ? this.#nextOf(headed, now) : [];

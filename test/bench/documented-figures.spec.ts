@@ -210,10 +210,10 @@ describe('the figures of docs/SPEED.md', () => {
       rowsIn(below('## Goals\n', resultsOf()))
         .find(([id, who, goal]) => id === 'S6' && who === 'ours' && goal?.startsWith(what))?.[3]
         ?.split(' ')[0];
-    const slowdown = (slow: Column): (string | undefined)[] => {
-      const healthy = { ...slow, column: `healthy: ${slow.column}` };
-      const ratio = numberOf('bare socket', slow) / numberOf('bare socket', healthy);
-      return [kept('bare socket', slow), kept('bare socket', healthy), ratio.toFixed(2)];
+    const slowdown = (faulty: Column): (string | undefined)[] => {
+      const healthy = { ...faulty, column: `healthy: ${faulty.column}` };
+      const ratio = numberOf('bare socket', faulty) / numberOf('bare socket', healthy);
+      return [kept('bare socket', faulty), kept('bare socket', healthy), ratio.toFixed(2)];
     };
 
     const scripts = /it takes ([\d.]+) times as long with fencing and ([\d.]+) times/.exec(
