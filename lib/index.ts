@@ -35,6 +35,7 @@ export {
   type OwnerRequest,
   type ReleaseAnswer,
   type ReleaseRequest,
+  type Told,
   type Vote,
   type WakeListener,
   type World,

@@ -9,12 +9,12 @@ import { root } from './command.mjs';
 
 /** In bytes, slightly above the present sizes, so that growth is a decision. */
 const LIMITS = {
-  "* from './index.js'": 45_150,
+  "* from './index.js'": 45_650,
   "{ Locked } from './index.js'": 7_975,
-  "{ MemoryNode } from './index.js'": 2_000,
+  "{ MemoryNode } from './index.js'": 2_100,
   "* from './terminus.js'": 1_600,
   "* from './opentelemetry.js'": 4_600,
-  "* from './testing.js'": 3_850,
+  "* from './testing.js'": 3_920,
 };
 
 for (const [what, limit] of Object.entries(LIMITS)) {

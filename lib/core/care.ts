@@ -1,4 +1,5 @@
 import type { LossReason } from './errors.js';
+import type { Told } from './lock-node.js';
 import type { Milliseconds } from './units.js';
 
 /**
@@ -18,7 +19,7 @@ export interface Care {
   onReleasing(): Succession;
   /**
    * The keys are deleted as far as they can be, or handed over. `wasHeld`: the claim lasted until
-   * the release. `listeners` other processes were told.
+   * the release. `told`: which other processes know.
    */
-  onReleased(wasHeld: boolean, listeners: number): void;
+  onReleased(wasHeld: boolean, told: Told): void;
 }

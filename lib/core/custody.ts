@@ -9,6 +9,7 @@ import type { Care, Succession } from './care.js';
 import type { LossReason } from './errors.js';
 import type { AcquisitionContext } from './acquisition.js';
 import type { Holding } from './holding.js';
+import type { Told } from './lock-node.js';
 import type { ResolvedAcquire } from './options.js';
 import type { TimerHandle } from './environment.js';
 import type { Milliseconds } from './units.js';
@@ -77,13 +78,13 @@ class Charge implements Care {
     return next.received === null ? 'ours' : 'handedOver';
   }
 
-  onReleased(wasHeld: boolean, listeners: number): void {
+  onReleased(wasHeld: boolean, told: Told): void {
     const { lock, holding, releasedAt, custody } = this;
     const { observer, waitingRoom } = custody.context;
     custody.endRetention(this);
     custody.discharge(lock);
     if (wasHeld) observer.released(lock, releasedAt - holding.acquiredAt);
-    waitingRoom.onReleased(holding.request.resources, listeners);
+    waitingRoom.onReleased(holding.request.resources, told);
   }
 }
 

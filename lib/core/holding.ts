@@ -3,6 +3,7 @@
 import { Extender } from './extender.js';
 import { lowestTokenOf } from './fencing.js';
 import { hasSlept, NodeLeases } from './node-leases.js';
+import { NOBODY } from './lock-node.js';
 import { mayHoldKeys } from './node-votes.js';
 import { askForRelease, undoAt } from './release-round.js';
 import { LockRelease } from './requests.js';
@@ -13,6 +14,7 @@ import type { TimerHandle } from './environment.js';
 import type { Extendable } from './extender.js';
 import type { AcquireAnswer, ExtendAnswer, OwnerRequest, ReleaseRequest } from './lock-node.js';
 import type { RoundTerms } from './node-leases.js';
+import type { OnReleased } from './release-round.js';
 import type { Microseconds, Milliseconds } from './units.js';
 
 /**
@@ -236,20 +238,19 @@ export class Holding implements Extendable {
     if (wasHeld) this.#end = 'released';
     this.#stopCare();
     const succession = this.#care?.onReleasing() ?? 'others';
-    const onDone = (listeners: number): void => {
-      this.#care?.onReleased(wasHeld, listeners);
+    const onDone: OnReleased = (told) => {
+      this.#care?.onReleased(wasHeld, told);
       // As in an attempt: late answers must not keep the user of the lock in memory.
       this.#care = null;
       finish();
     };
-    if (succession === 'handedOver') onDone(0);
-    else this.#askForRelease(succession === 'others', onDone);
-  }
-
-  #askForRelease(wakes: boolean, onDone: (listeners: number) => void): void {
+    if (succession === 'handedOver') {
+      onDone(NOBODY);
+      return;
+    }
     // A node that the acquisition did not reach, an extension may have reached.
     const answers = this.#extender === null ? this.#answers : [];
-    askForRelease(this.#ensemble, answers, this.#releaseRequest(wakes), onDone);
+    askForRelease(this.#ensemble, answers, this.#releaseRequest(succession === 'others'), onDone);
   }
 
   // A late grant would keep others out until the ttl ends, and nobody else knows of it.

@@ -98,18 +98,45 @@ export interface ReleaseRequest extends OwnerRequest {
   readonly wakes: boolean;
 }
 
+/** Who was told of a release. */
+export interface Told {
+  /** How many processes, the one that released not counted. */
+  readonly listeners: number;
+  /**
+   * How many of these are overdue: they listen for `redlock:overdue:` and the resource's name, too.
+   * Never more than 0 from a node that does not count them.
+   */
+  readonly overdue: number;
+}
+
+/** Where nobody listens, or nobody was told. */
+export const NOBODY: Told = Object.freeze({ listeners: 0, overdue: 0 });
+
+/** Where more are overdue, or as many and more were told. */
+export function mostOf(one: Told, other: Told): Told {
+  const more = other.overdue - one.overdue || other.listeners - one.listeners;
+  return more > 0 ? other : one;
+}
+
 /**
- * What one node says to a release: `done` also where there was nothing to delete. `listeners`:
- * the largest number of other processes that were told for one of the resources.
+ * Put before the name of a resource, makes the name that a process listens for, besides the
+ * resource, while it is overdue there: so nodes can count such processes. No resource has such a
+ * name, and nothing is told of it.
  */
-export type ReleaseAnswer = { readonly vote: 'done'; readonly listeners: number } | FailedAnswer;
+export const OVERDUE = 'redlock:overdue:';
+
+/**
+ * What one node says to a release: `done` also where there was nothing to delete. Of several
+ * resources, it says who was told of the one where most are overdue.
+ */
+export type ReleaseAnswer = ({ readonly vote: 'done' } & Told) | FailedAnswer;
 
 /** Is told of the releases of one resource on one node. */
 export interface WakeListener {
   /** Whether every release is heard from now on, or perhaps none. Called when that changes. */
   onLive(isLive: boolean): void;
-  /** A release was told to `listeners` processes, the one that released not counted. */
-  onWake(listeners: number): void;
+  /** A release was told. */
+  onWake(told: Told): void;
 }
 
 /**

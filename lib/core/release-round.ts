@@ -1,37 +1,40 @@
 // One round of release. No outcome of it is an error. PROTOCOL.md section 7.
+import { mostOf, NOBODY } from './lock-node.js';
 import { isUntouched } from './node-votes.js';
 import { nodeTimeoutOf } from './options.js';
 import type { Ensemble } from './ensemble.js';
-import type { AcquireAnswer, ReleaseAnswer, ReleaseRequest } from './lock-node.js';
+import type { AcquireAnswer, ReleaseAnswer, ReleaseRequest, Told } from './lock-node.js';
+
+/** Is told once which other processes know of the release. */
+export type OnReleased = (told: Told) => void;
 
 /**
  * Asks all nodes to delete the keys, except those that certainly have nothing to undo: a dead node
  * must not cost memory for each lock. Calls `onDone` once, when a quorum has done so, all that were
- * asked have answered or the node timeout is over, with how many other processes were told, as far
- * as is known.
+ * asked have answered or the node timeout is over, with who was told, as far as is known.
  */
 export function askForRelease(
   { nodes, quorum, options, roundTimers }: Ensemble,
   answers: readonly (AcquireAnswer | null)[],
   request: ReleaseRequest,
-  onDone: (listeners: number) => void,
+  onDone: OnReleased,
 ): void {
   const touched = nodes.filter((_, node) => !isUntouched(answers[node]));
   let done = 0;
   let answered = 0;
-  let listeners = 0;
+  let told = NOBODY;
   let isDone = false;
   const finish = (): void => {
     if (isDone) return;
     isDone = true;
     timer.stop();
-    onDone(listeners);
+    onDone(told);
   };
   const onAnswer = (answer: ReleaseAnswer): void => {
     answered += 1;
     if (answer.vote === 'done') {
       done += 1;
-      listeners = Math.max(listeners, answer.listeners);
+      told = mostOf(told, answer);
     }
     if (done >= quorum || answered >= touched.length) finish();
   };

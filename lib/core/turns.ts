@@ -1,6 +1,8 @@
 // The turns of processes that want the same resource, as one of them knows them: when it tries, for
 // how long it goes on, and for how long it lets others go first. PROTOCOL.md section 10.
+import { Claim, Rest } from './overdue.js';
 import type { Environment } from './environment.js';
+import type { Told } from './lock-node.js';
 import type { Milliseconds } from './units.js';
 
 /** The head start of the process whose turn it is over the others that were woken. */
@@ -8,12 +10,6 @@ const HEAD_START: Milliseconds = 1;
 
 /** How much later a process tries for each one that is ahead of it: time for that one's attempt. */
 const TURN: Milliseconds = 3;
-
-/** How many of its turns a process misses before it leaves more to chance. */
-const MISSED_MAX = 3;
-
-/** How much later, at most, it then tries every other time. */
-const CHANCE: Milliseconds = 60;
 
 /** How often in a row a lock passes between calls of one process before others go first. */
 const HAND_OVERS_MAX = 16;
@@ -32,12 +28,6 @@ const SHARE_MAX: Milliseconds = 200;
  * ask the nodes. After that, whoever finds the resource still free may have it.
  */
 const YIELD: Milliseconds = 5;
-
-/** The same once they were told in vain for long: time for a process 90 ms away, or a busy one. */
-const LONG_YIELD: Milliseconds = 100;
-
-/** For how long they are told in vain before that: it is a sixth of all time. */
-const TOLD_IN_VAIN_MAX: Milliseconds = 500;
 
 /** What a process knows of the turns at one resource. */
 export class Turns {
@@ -60,42 +50,42 @@ export class Turns {
   #share: Milliseconds = 0;
   /** When this process released the lock last; not yet, before it did. */
   #releasedAt: Milliseconds = Infinity;
-  /** Since when others have been told without getting the lock; null when they got it. */
-  toldInVainSince: Milliseconds | null = null;
+  /** Made when they are needed: most locks are never waited for. */
+  #claim: Claim | null = null;
+  #rest: Rest | null = null;
 
-  /**
-   * How many that wait are thought to go before this process; below zero when it has missed turns,
-   * as others were faster. Infinite until others are heard to release it, and after its own turn.
-   */
-  get ahead(): number {
-    return this.#ahead ?? Infinity;
+  /** Whether this process is overdue. */
+  get isOverdue(): boolean {
+    return this.#claim?.isMade === true;
+  }
+
+  /** Until when it rests for others that are overdue, unless it is so itself. */
+  get restsUntil(): Milliseconds {
+    return this.isOverdue ? 0 : (this.#rest?.until ?? 0);
   }
 
   /**
    * A release was heard, after which one process less is ahead. Who hears of the first one draws a
    * turn: as all do so, about one of them tries in each time that an attempt takes.
    */
-  noteHeard(racers: number, environment: Environment): void {
-    this.#racers = racers;
+  noteHeard({ listeners, overdue }: Told, environment: Environment): void {
+    const now = environment.now();
+    this.#racers = listeners;
     if (this.#hearsItself) {
       this.#hearsItself = false;
     } else {
-      // Another process had the lock: those who were told of its releases were not told in vain.
-      this.toldInVainSince = null;
-      if (this.#ahead === null) this.#ahead = racers * environment.random();
-      else this.#ahead = Math.min(this.#ahead, racers) - 1;
+      if (this.#ahead === null) this.#ahead = listeners * environment.random();
+      else this.#ahead = Math.min(this.#ahead, listeners) - 1;
+      this.noteTold(overdue, now);
+      this.#claim ??= new Claim(now);
+      this.#claim.noteHeard(listeners, overdue, now);
     }
-    const ahead = this.#ahead ?? 0;
-    this.turnAt = environment.now();
-    if (racers < 2 || ahead <= 0) return;
-    // A quarter of a turn sooner or later: otherwise some may try in step with the releases, and
-    // others never win.
-    const turns = Math.max(0, ahead - 0.25 + environment.random() / 2);
-    this.turnAt += HEAD_START + TURN * turns;
+    this.turnAt = now + this.#drawDelay(overdue, environment);
   }
 
   /** A call of this process has the lock, perhaps as the first in a row. */
   noteAcquired(now: Milliseconds): void {
+    this.#claim = null;
     if (this.#handOvers > 0) return;
     this.#acquiredAt = now;
     this.#share = Math.min(SHARE_MAX, (now - this.#releasedAt) / (2 * this.#racers));
@@ -120,10 +110,15 @@ export class Turns {
     this.#handOvers = isLeftToOthers ? 0 : this.#handOvers + 1;
   }
 
+  /** Others were told of a release, and so many of them are overdue. */
+  noteTold(overdue: number, now: Milliseconds): void {
+    this.#rest ??= new Rest();
+    this.#rest.noteTold(overdue, now);
+  }
+
   /** It was found taken: others have had their turn. */
   noteTaken(): void {
     this.#handOvers = 0;
-    this.toldInVainSince = null;
   }
 
   /** Several tried at once and nobody got it: with other turns they will not meet again. */
@@ -131,32 +126,25 @@ export class Turns {
     this.#ahead = null;
     this.turnAt = 0;
   }
-}
 
-/**
- * When a call for all of these may try. If others were faster each time, they are nearer, and have
- * the lock again whenever it tries at once: by chance it tries later, and may come after a later
- * release. What others were not heard to release says nothing: perhaps nobody else wants it.
- */
-export function turnOf(all: readonly Turns[], environment: Environment): Milliseconds {
-  const turnAt = Math.max(...all.map((turns) => turns.turnAt));
-  const heard = all.map(({ ahead }) => ahead).filter(Number.isFinite);
-  const isPassedOver = heard.length > 0 && Math.max(...heard) <= -MISSED_MAX;
-  return isPassedOver ? turnAt + CHANCE * Math.max(0, 2 * environment.random() - 1) : turnAt;
-}
-
-/**
- * Others are told of a release of all of these. Returns for how long they go first: for longer when
- * they were told in vain for half a second, as this process was faster each time. That counts anew.
- */
-export function yieldTime(all: readonly Turns[], now: Milliseconds): Milliseconds {
-  let inVain: Milliseconds = 0;
-  for (const turns of all) {
-    turns.toldInVainSince ??= now;
-    inVain += now - turns.toldInVainSince;
+  // For how long it waits after a release that was heard. Who is overdue does so for such only.
+  #drawDelay(overdue: number, environment: Environment): Milliseconds {
+    if (this.isOverdue) return overdue < 2 ? 0 : delayBehind(overdue * environment.random());
+    const ahead = this.#ahead ?? 0;
+    if (this.#racers < 2 || ahead <= 0) return 0;
+    // A quarter of a turn sooner or later: otherwise some may try in step with the releases, and
+    // others never win.
+    return delayBehind(Math.max(0, ahead - 0.25 + environment.random() / 2));
   }
-  // On average, as all of them rest together: else calls for many would rest for each of them.
-  if (inVain < TOLD_IN_VAIN_MAX * all.length) return YIELD;
-  for (const turns of all) turns.toldInVainSince = null;
-  return LONG_YIELD;
+}
+
+function delayBehind(ahead: number): Milliseconds {
+  return HEAD_START + TURN * ahead;
+}
+
+/** Others are told of a release of all of these. Returns for how long they go first. */
+export function yieldTime(all: readonly Turns[], now: Milliseconds): Milliseconds {
+  // Who is overdue at some may want none of the others: these alone would rest each time.
+  const restsUntil = Math.min(...all.map((turns) => turns.restsUntil));
+  return Math.max(YIELD, restsUntil - now);
 }

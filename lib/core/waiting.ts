@@ -8,11 +8,12 @@ import { FirstAttempts } from './first-attempts.js';
 import { headsOf, letPass, Line, placesBehind } from './line.js';
 import { RestingCalls } from './resting-calls.js';
 import { TransientMap } from './transient-map.js';
-import { turnOf, yieldTime } from './turns.js';
+import { yieldTime } from './turns.js';
 import { WakeUps } from './wake-ups.js';
 import type { Ensemble } from './ensemble.js';
 import type { TimerHandle } from './environment.js';
 import type { Place } from './line.js';
+import type { Told } from './lock-node.js';
 import type { Milliseconds } from './units.js';
 import type { Waiter } from './waiter.js';
 
@@ -40,7 +41,7 @@ export class WaitingRoom {
    */
   enter(waiter: Waiter, held: readonly string[]): void {
     waiter.isInside = held.length > 0;
-    const lines = waiter.resources.map((name) => this.#lines.get(name) ?? this.#addLine(name));
+    const lines = waiter.resources.map((resource) => this.#lineOf(resource));
     const behind = waiter.isInside ? this.#placesBehind(held, lines) : null;
     // Not a literal: ARCHITECTURE.md, "What a lock leaves behind".
     const places = Array.of<Place>();
@@ -111,11 +112,10 @@ export class WaitingRoom {
     patience: () => Milliseconds,
   ): Promise<void> {
     const { environment } = this.#ensemble;
-    const turns = waiter.places.map(({ line }) => line.turns);
     let isWoken = await this.resting.rest(waiter, drawRest(), patience());
     // Each release that is heard meanwhile brings the turn nearer.
     while (isWoken) {
-      const turnAt = turnOf(turns, environment);
+      const turnAt = Math.max(...waiter.places.map(({ line }) => line.turns.turnAt));
       const delay = Math.min(turnAt - environment.now(), drawRest(), patience());
       if (delay < 1) return;
       isWoken = await waiter.pause(delay);
@@ -131,6 +131,7 @@ export class WaitingRoom {
       line.passable -= wasPassable;
       line.outage = null;
       line.turns.noteAcquired(now);
+      line.wakeUps?.claim(false);
       this.#tidy(line);
     }
   }
@@ -162,9 +163,13 @@ export class WaitingRoom {
     return heads;
   }
 
-  /** A release was answered: `listeners` other processes were told of it, and go first. */
-  onReleased(resources: readonly string[], listeners: number): void {
-    if (listeners > 0) this.#yield(resources);
+  /** A release was answered: the other processes that were told of it go first. */
+  onReleased(resources: readonly string[], { listeners, overdue }: Told): void {
+    if (listeners > 0) {
+      const now = this.#ensemble.environment.now();
+      for (const resource of resources) this.#lineOf(resource).turns.noteTold(overdue, now);
+      this.#yield(resources);
+    }
     this.#endYield(resources, 'told');
   }
 
@@ -190,7 +195,7 @@ export class WaitingRoom {
   // next release others are told of gets a later timer.
   #yield(resources: readonly string[]): void {
     const { environment } = this.#ensemble;
-    const lines = resources.map((resource) => this.#lines.get(resource) ?? this.#addLine(resource));
+    const lines = resources.map((resource) => this.#lineOf(resource));
     const turns = lines.map((line) => line.turns);
     const delay = yieldTime(turns, environment.now());
     const end = (): void => this.#endYield(resources, timer);
@@ -214,11 +219,24 @@ export class WaitingRoom {
   #listenTo(line: Line): WakeUps {
     return new WakeUps(this.#ensemble, line.resource, {
       onLive: () => this.#wakeHeads([line]),
-      onWake: (listeners) => {
-        line.turns.noteHeard(listeners, this.#ensemble.environment);
-        this.#wakeHeads([line]);
-      },
+      onWake: (told) => this.#onWake(line, told),
     });
+  }
+
+  #onWake(line: Line, told: Told): void {
+    const { environment } = this.#ensemble;
+    const { turns } = line;
+    const now = environment.now();
+    const wasResting = turns.restsUntil > now;
+    turns.noteHeard(told, environment);
+    line.wakeUps?.claim(turns.isOverdue);
+    if (turns.restsUntil > now) {
+      this.#yield([line.resource]);
+      return;
+    }
+    // Those that it rested for have come.
+    if (wasResting && line.yieldEnd !== 'told') line.yieldEnd = null;
+    this.#wakeHeads([line]);
   }
 
   // Returns the queues that it headed.
@@ -269,9 +287,12 @@ export class WaitingRoom {
     return places.every(({ line, waiter }) => line.head === waiter);
   }
 
-  #addLine(resource: string): Line {
-    const line = new Line(resource);
-    this.#lines.set(resource, line);
+  #lineOf(resource: string): Line {
+    let line = this.#lines.get(resource);
+    if (line === undefined) {
+      line = new Line(resource);
+      this.#lines.set(resource, line);
+    }
     return line;
   }
 }

@@ -11,6 +11,7 @@ import {
   type Environment,
 } from '../core/environment.js';
 import { checkNames, checkObject, checkText } from '../core/option-checks.js';
+import { mostOf, NOBODY, OVERDUE } from '../core/lock-node.js';
 import type {
   AcquireAnswer,
   ExtendAnswer,
@@ -20,6 +21,7 @@ import type {
   OwnerRequest,
   ReleaseAnswer,
   ReleaseRequest,
+  Told,
   WakeListener,
   World,
 } from '../core/lock-node.js';
@@ -80,8 +82,8 @@ export class MemoryNode implements LockNode {
   release(request: ReleaseRequest, onAnswer: (answer: ReleaseAnswer) => void): void {
     const hasDeleted = this.#release(request);
     answerLater(() => {
-      const listeners = hasDeleted && request.wakes ? this.#wake(request) : 0;
-      onAnswer({ vote: 'done', listeners });
+      const told = hasDeleted && request.wakes ? this.#wake(request) : NOBODY;
+      onAnswer({ vote: 'done', ...told });
     });
   }
 
@@ -173,17 +175,20 @@ export class MemoryNode implements LockNode {
     return owned.length > 0;
   }
 
-  // Tells all who listen for what is free, and returns the largest number of others on a key. Each
+  // Tells all who listen for what is free, and returns the largest numbers of others on a key. Each
   // service has a world of its own, which tells it from others.
-  #wake({ world, resources }: OwnerRequest): number {
+  #wake({ world, resources }: OwnerRequest): Told {
     const now = this.#now();
-    let most = 0;
-    for (const key of keysOf(world, resources)) {
+    let most = NOBODY;
+    for (const resource of resources) {
+      const key = world.keyPrefix + resource;
       if (this.#owners.get(key, now) !== undefined) continue;
       const subscriptions = [...(this.#subscriptions.get(key) ?? [])];
-      const others = subscriptions.filter((each) => each.world !== world).length;
-      for (const { listener } of subscriptions) inMicrotask(() => listener.onWake(others));
-      most = Math.max(most, others);
+      const listeners = subscriptions.filter((each) => each.world !== world).length;
+      const overdue = this.#subscriptions.get(world.keyPrefix + OVERDUE + resource)?.size ?? 0;
+      const told = { listeners, overdue };
+      for (const { listener } of subscriptions) inMicrotask(() => listener.onWake(told));
+      most = mostOf(most, told);
     }
     return most;
   }

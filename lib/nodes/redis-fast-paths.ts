@@ -7,7 +7,7 @@ import type { World } from '../core/lock-node.js';
 import { freshnessIn } from './redis-fences.js';
 import { sharedKeys } from './redis-script-arguments.js';
 import { stamped, STAMPED_TIME } from './redis-stamp.js';
-import { channelIn, subscribersOf } from './redis-wake-ups.js';
+import { addOverdue, channelIn, subscribersOf } from './redis-wake-ups.js';
 
 /** An acquisition of one lock, unless its owner has it already. */
 export const acquireAtOnce = (world: World): string => {
@@ -46,15 +46,16 @@ export const releaseAtOnce = (world: World): string => {
   const lock = firstLock(world);
   return `
 if #KEYS == ${lock} and redis.call('GET', KEYS[${lock}]) == ARGV[2] then
-  local key, others = KEYS[${lock}], 0
+  local key, told = KEYS[${lock}], 0
   local channel = ${channelIn(world)}
   local subscribed = ARGV[3] ~= '0' and ${subscribersOf('channel')} or 0
   redis.call('DEL', key)
   if subscribed > 0 then
-    others = subscribed + 1 - ARGV[3]
-    redis.pcall('PUBLISH', channel, others)
+    told = subscribed + 1 - ARGV[3]
+    ${addOverdue(world)}
+    redis.pcall('PUBLISH', channel, told)
   end
-  return ${stamped('others')}
+  return ${stamped('told')}
 end
 `;
 };

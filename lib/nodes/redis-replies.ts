@@ -9,6 +9,7 @@ import type {
 import type { Microseconds, Milliseconds } from '../core/units.js';
 import { isReadOnly, lostOutcome, outcomeOfError } from './redis-outcomes.js';
 import { timeOf } from './redis-stamp.js';
+import { toldIn } from './redis-wake-ups.js';
 
 /** What `certify` says. */
 export interface Certified {
@@ -55,7 +56,7 @@ export function readExtended(reply: unknown): ExtendAnswer {
 
 /** Reads what `release` answered. */
 export function readReleased(reply: unknown): ReleaseAnswer {
-  return isFigure(reply) ? { vote: 'done', listeners: reply } : oddReply(reply);
+  return isFigure(reply) ? { vote: 'done', ...toldIn(reply) } : oddReply(reply);
 }
 
 /** Reads what `inspect` answered. */

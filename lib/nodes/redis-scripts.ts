@@ -147,7 +147,7 @@ return {${STAMPED_TIME}, vote, figure, nth, holder}`;
  * what a release has there), the number of locks of each operation, and two lists, of the owners
  * and, with fencing, of their tokens. Answers with the node's time alone if all were granted or
  * done and nobody was told. Else with the time, and for each operation: if it was granted or done,
- * a number, which is how many a release told; if not, its vote and figures.
+ * a number, which says whom a release told; if not, its vote and figures.
  * `answers`: the entries, by place; those that are 0 may be missing. `areAlike`: whether all are 0.
  * `entryOf`: the entry for a vote.
  */
@@ -193,10 +193,10 @@ for argument = 2, #ARGV do
 end
 
 tellOfReleases()
-for at, listeners in pairs(told) do
+for at, figure in pairs(toldAt) do
   if type(answers[at]) ~= 'table' then
-    answers[at] = listeners
-    areAlike = areAlike and listeners == 0
+    answers[at] = figure
+    areAlike = areAlike and figure == 0
   end
 end
 `;
@@ -223,7 +223,7 @@ ${RELEASE}
 local outcome = release(${given})
 tellOfReleases()
 if outcome ~= 'done' then return outcome end
-return ${stamped('(told[1] or 0)')}`),
+return ${stamped('(toldAt[1] or 0)')}`),
 
     batch: script(`${beginVote}${readClock}${handOverAtOnce(world)}${fences}
 ${ACQUIRE}${EXTEND}${wakeUpsIn(world)}${RELEASE}${batch(world)}

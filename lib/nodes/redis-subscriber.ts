@@ -16,6 +16,7 @@ import { ReconnectDelay } from './reconnect-delay.js';
 import { endClient } from './redis-client-end.js';
 import { isRefusal, outcomeOfError } from './redis-outcomes.js';
 import type { RedisTarget } from './redis-target.js';
+import { toldIn } from './redis-wake-ups.js';
 
 interface Channel {
   readonly listeners: Set<WakeListener>;
@@ -174,7 +175,8 @@ export class RedisSubscriber {
     });
     client.on('message', (name: string, message: string) => {
       const listeners = this.#channels.get(name)?.listeners ?? [];
-      for (const listener of [...listeners]) listener.onWake(countOf(message));
+      const told = toldIn(countOf(message));
+      for (const listener of [...listeners]) listener.onWake(told);
     });
     client.once('end', () => {
       if (client === this.#client) this.#replace();

@@ -113,7 +113,7 @@ export class FaultyNode implements LockNode {
   listen(world: World, resource: string, listener: WakeListener): () => void {
     return this.#node.listen(world, resource, {
       onLive: (isLive) => this.#answer(() => listener.onLive(isLive)),
-      onWake: (listeners) => this.#answer(() => listener.onWake(listeners)),
+      onWake: (told) => this.#answer(() => listener.onWake(told)),
     });
   }
 

@@ -22,7 +22,7 @@ describe('a round of release', () => {
     askForRelease(ensemble, [], request, onDone);
     await environment.advance(10);
 
-    expect(onDone.mock.calls).toEqual([[1]]);
+    expect(onDone.mock.calls).toMatchObject([[{ listeners: 1 }]]);
     (await ear).stop();
   });
 });

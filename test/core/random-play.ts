@@ -14,7 +14,7 @@ import type { Lock } from '../../lib/core/lock.js';
 import type { RedlockObserver } from '../../lib/core/observer.js';
 import type { RedlockOptions } from '../../lib/core/options.js';
 import type { NodeFault } from '../../lib/testing/node-faults.js';
-import type { TestNode } from '../support/test-node.js';
+import { toldTo, type TestNode } from '../support/test-node.js';
 
 const STEPS = 40;
 const RESOURCES = ['a', 'b', 'c'];
@@ -116,7 +116,12 @@ export class Play {
     else if (choice < 0.92) this.#scene.environment.stepWallClock(this.#upTo(4_000) - 2_000);
     else if (choice < 0.93) this.#scene.environment.suspend(this.#upTo(3_000));
     else if (choice < 0.96) node.isDeaf = this.#dice.chance(0.5);
-    else if (choice < 0.98) node.forgeWakeUp(this.#dice.pick(RESOURCES), this.#upTo(4));
+    else if (choice < 0.98) this.#forgeWakeUp(node);
+  }
+
+  #forgeWakeUp(node: TestNode): void {
+    const told = toldTo(this.#upTo(4), this.#upTo(2));
+    node.forgeWakeUp(this.#dice.pick(RESOURCES), told);
   }
 
   #fail(node: TestNode): void {

@@ -1,8 +1,7 @@
 // A waiting room by itself: calls enter, get their locks and leave as a test says.
-import { turnOf } from '../../lib/core/turns.js';
 import { Waiter } from '../../lib/core/waiter.js';
 import { WaitingRoom } from '../../lib/core/waiting.js';
-import { TestNode } from '../support/test-node.js';
+import { TestNode, toldTo } from '../support/test-node.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
 import { ensembleOf } from './scene.js';
 import type { Milliseconds } from '../../lib/core/units.js';
@@ -30,8 +29,9 @@ export function setUp() {
     return waiter;
   };
   /** All nodes tell of the releases of these resources, and whoever waits has heard it. */
-  const tellOf = async (resources: readonly string[], others = 1): Promise<void> => {
-    for (const node of nodes) for (const resource of resources) node.forgeWakeUp(resource, others);
+  const tellOf = async (resources: readonly string[], others = 1, overdue = 0): Promise<void> => {
+    const told = toldTo(others, overdue);
+    for (const node of nodes) for (const resource of resources) node.forgeWakeUp(resource, told);
     await environment.settle();
   };
   /** Hands the lock on as often as others may be passed over; gives who has it then. */
@@ -48,8 +48,8 @@ export function setUp() {
   };
   /** How long it is until the call's turn. */
   const untilTurn = (waiter: Waiter): Milliseconds => {
-    const turns = waiter.places.map(({ line }) => line.turns);
-    return turnOf(turns, environment) - environment.now();
+    const turnAt = Math.max(...waiter.places.map(({ line }) => line.turns.turnAt));
+    return turnAt - environment.now();
   };
   const mayTry = (waiter: Waiter): boolean => waitingRoom.mayTry(waiter);
   const moves = { enter, enterInside, grant, hold, handOnToTheLimit, tellOf };

@@ -14,6 +14,8 @@ interface Member {
   readonly farthest: Milliseconds;
   /** How far from the last node, where that is farther than the others. */
   readonly last?: Milliseconds;
+  /** What its calls want, where they do not choose anew each time. */
+  readonly wants?: readonly string[];
 }
 
 type Random = () => number;
@@ -35,11 +37,15 @@ async function crowd(
   };
   const random = (): number => environment.random();
   const counts = members.map(() => 0);
+  let longestWait: Milliseconds = 0;
   let hasEnded = false;
   const call = async (redlock: Redlock, index: number): Promise<void> => {
     while (!hasEnded) {
-      await redlock.using(choose(random), { ttl: 10_000, wait: 60_000 }, async () => {
+      const calledAt = environment.now();
+      const wanted = members[index]?.wants ?? choose(random);
+      await redlock.using(wanted, { ttl: 10_000, wait: 60_000 }, async () => {
         counts[index] = (counts[index] ?? 0) + 1;
+        longestWait = Math.max(longestWait, environment.now() - calledAt);
         await new Promise<void>((resolve) => environment.schedule(holdFor(random), resolve));
       });
     }
@@ -57,7 +63,7 @@ async function crowd(
   const counted = [...counts];
   hasEnded = true;
   await scene.until(Promise.all(calls));
-  return { counts: counted, requests };
+  return { counts: counted, requests, longestWait };
 }
 
 describe('processes that want one resource all the time', () => {
@@ -118,6 +124,33 @@ describe('processes that want one resource all the time', () => {
       expect(counts[2]).toBeGreaterThan(least * sumOf(counts));
     },
   );
+});
+
+describe('processes that come too late by themselves', () => {
+  const member = (callers: number, way: Milliseconds, ...wants: string[]): Member => {
+    return { callers, nearest: way, farthest: way, wants };
+  };
+  const [a, b] = [member(4, 0.25, 'a'), member(4, 0.25, 'b')];
+
+  it.each([
+    { who: '20 ms away beside two that are near', members: [a, a, member(4, 20, 'a')] },
+    {
+      who: '3 ms away beside two single calls',
+      members: [0.25, 0.25, 3].map((way) => member(1, way, 'a')),
+    },
+    {
+      who: '10 ms away beside one of eight callers',
+      members: [member(8, 0.25, 'a'), member(8, 10, 'a')],
+    },
+    {
+      who: 'wanting what two and two others keep busy',
+      members: [a, a, b, b, member(1, 0.25, 'a', 'b')],
+    },
+  ])('have their turns within 700 ms: $who', async ({ members }) => {
+    const { longestWait } = await crowd(members, (random) => 4 + 2 * random());
+
+    expect(longestWait).toBeLessThan(700);
+  });
 });
 
 describe('a process that seldom comes in time', () => {

@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 
 import type { Waiter } from '../../lib/core/waiter.js';
 import { growth, LINEAR } from '../support/growth.js';
+import { toldTo } from '../support/test-node.js';
 import { watch } from './scene.js';
 import { namesOf, setUp } from './waiting-scene.js';
 
@@ -165,87 +166,16 @@ describe('a process that waits for others', () => {
 describe('the turn of other processes', () => {
   it('begins anew when they are told anew', async () => {
     const { environment, waitingRoom, enter, mayTry } = setUp();
-    waitingRoom.onReleased(['r'], 1);
+    waitingRoom.onReleased(['r'], toldTo(1));
     await environment.advance(3);
 
-    waitingRoom.onReleased(['r'], 1);
+    waitingRoom.onReleased(['r'], toldTo(1));
     const late = enter('r');
     await environment.advance(4);
     const whileTheyGo = mayTry(late);
     await environment.advance(1);
 
     expect([whileTheyGo, mayTry(late)]).toEqual([false, true]);
-  });
-
-  describe('after half a second in which they were told in vain', () => {
-    /** They are told every 50 ms, `times` times; gives who is next in this process then. */
-    const tellOthers = async (times: number, resources = ['r']) => {
-      const scene = setUp();
-      const next = scene.enter(...resources);
-      for (let time = 0; time < times; time += 1) {
-        await scene.environment.advance(50);
-        scene.waitingRoom.onReleased(resources, 1);
-      }
-      return { ...scene, next };
-    };
-
-    it.each([[['r']], [['a', 'b', 'c']]])(
-      'is long enough for who is far away: %j',
-      async (wanted) => {
-        const { environment, mayTry, next } = await tellOthers(11, wanted);
-
-        await environment.advance(99);
-        const whileTheyGo = mayTry(next);
-        await environment.advance(2);
-
-        expect([whileTheyGo, mayTry(next)]).toEqual([false, true]);
-      },
-    );
-
-    it.each([[['r']], [['a', 'b', 'c']]])('is short before, and after that: %j', async (wanted) => {
-      const [before, after] = [await tellOthers(10, wanted), await tellOthers(15, wanted)];
-
-      for (const { environment } of [before, after]) await environment.advance(6);
-
-      expect([before, after].map(({ mayTry, next }) => mayTry(next))).toEqual([true, true]);
-    });
-
-    it('is short where most of what is released with it was wanted by nobody', async () => {
-      const { environment, waitingRoom, mayTry, next } = await tellOthers(10);
-
-      await environment.advance(50);
-      waitingRoom.onReleased(['a', 'b', 'r'], 1);
-      await environment.advance(6);
-
-      expect(mayTry(next)).toBe(true);
-    });
-
-    it('is short where one of them was heard to release it meanwhile', async () => {
-      const { environment, waitingRoom, enter, mayTry, tellOf } = setUp();
-      const next = enter('r');
-      waitingRoom.listen(next);
-      waitingRoom.onReleased(['r'], 1);
-      await environment.advance(450);
-
-      await tellOf(['r']);
-      await environment.advance(50);
-      waitingRoom.onReleased(['r'], 1);
-      await environment.advance(6);
-
-      expect(mayTry(next)).toBe(true);
-    });
-
-    it('is short where one of them has had it meanwhile', async () => {
-      const { environment, waitingRoom, mayTry, next } = await tellOthers(10);
-
-      // It has tried in vain.
-      waitingRoom.listen(next);
-      await environment.advance(50);
-      waitingRoom.onReleased(['r'], 1);
-      await environment.advance(6);
-
-      expect(mayTry(next)).toBe(true);
-    });
   });
 
   it('on thousands of resources ends, and who waits looks at each of them once', async () => {
@@ -255,7 +185,7 @@ describe('the turn of other processes', () => {
         while (!mayTry(waiter)) await waiter.pause(1_000);
       };
       waitingRoom.handOn(hold(...namesOf(count)));
-      waitingRoom.onReleased(namesOf(count), 1);
+      waitingRoom.onReleased(namesOf(count), toldTo(1));
       const late = enter(...namesOf(count));
       const isAwake = watch(untilReady(late));
       return async () => {
@@ -270,10 +200,10 @@ describe('the turn of other processes', () => {
   it('that is over before its time takes no place from a call that comes later', async () => {
     const { environment, waitingRoom, enter, hold, handOnToTheLimit } = setUp();
     const holder = handOnToTheLimit(hold('r'));
-    waitingRoom.onReleased(['r'], 1);
+    waitingRoom.onReleased(['r'], toldTo(1));
 
     waitingRoom.handOn(holder);
-    waitingRoom.onReleased(['r'], 0);
+    waitingRoom.onReleased(['r'], toldTo(0));
     const late = enter('r');
     await environment.advance(10);
 

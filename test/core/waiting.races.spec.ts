@@ -1,6 +1,7 @@
 // How long a process waits before it races others for a released lock.
 import { describe, expect, it } from '@jest/globals';
 
+import { toldTo } from '../support/test-node.js';
 import { watch } from './scene.js';
 import { setUp } from './waiting-scene.js';
 import type { Place } from '../../lib/core/line.js';
@@ -82,7 +83,7 @@ describe('the delay before a race', () => {
       const scene = await listenEvenly();
       const { environment, nodes, raceDelay, hear } = scene;
       const tell = async (...told: readonly number[]): Promise<number> => {
-        for (const index of told) nodes[index]?.forgeWakeUp('r', 8);
+        for (const index of told) nodes[index]?.forgeWakeUp('r', toldTo(8));
         await environment.settle();
         return raceDelay();
       };
@@ -164,7 +165,7 @@ describe('the delay before a race', () => {
     const { environment, waitingRoom, enter, hold, tellOf } = setUp();
     environment.random = () => 0.5;
     waitingRoom.handOn(hold('r'));
-    waitingRoom.onReleased(['r'], 1);
+    waitingRoom.onReleased(['r'], toldTo(1));
     const next = enter('r');
     waitingRoom.listen(next);
     await environment.settle();
@@ -197,64 +198,6 @@ describe('the delay before a race', () => {
     }
 
     expect(isTurn()).toBe(true);
-  });
-
-  it('is left to chance, every other time, for who has missed three turns', async () => {
-    const { environment, waiter, hear, untilTurn } = await listen();
-    const delays: number[] = [];
-    for (const random of [1, 1, 1, 1, 1, 0.75, 0.5, 0]) {
-      environment.random = () => random;
-      await hear(1);
-      delays.push(untilTurn(waiter));
-    }
-
-    // As it has drawn, the second release begins its first turn.
-    expect(delays).toEqual([0, 0, 0, 0, 60, 30, 0, 0]);
-  });
-
-  it('is not left to chance where it waits for another of its resources', async () => {
-    const { both, tellOf, untilTurn } = await listenToBoth(1);
-    await tellOf(['quiet']);
-    for (let turn = 0; turn < 10; turn += 1) await tellOf(['busy']);
-    const whileOneIsQuiet = untilTurn(both);
-
-    for (let turn = 0; turn < 10; turn += 1) await tellOf(['quiet']);
-
-    expect([whileOneIsQuiet, untilTurn(both)]).toEqual([0, 60]);
-  });
-
-  it('is left to chance, too, where nobody else wants its other resources', async () => {
-    const { both, tellOf, untilTurn } = await listenToBoth(1);
-
-    for (let turn = 0; turn < 10; turn += 1) await tellOf(['busy']);
-
-    expect(untilTurn(both)).toBe(60);
-  });
-
-  it('is left to chance, too, where only this process had its other resources', async () => {
-    const { environment, waitingRoom, enter, hold, tellOf, untilTurn } = setUp();
-    environment.random = () => 1;
-    const first = hold('busy', 'quiet');
-    const next = enter('busy', 'quiet');
-    waitingRoom.handOn(first);
-    waitingRoom.listen(next);
-    await environment.settle();
-
-    for (let turn = 0; turn < 10; turn += 1) await tellOf(['busy']);
-
-    expect(untilTurn(next)).toBe(60);
-  });
-
-  it('is not left to chance for who just had it, and hears of its own release alone', async () => {
-    const { environment, waitingRoom, waiter, enter, grant, hear, untilTurn } = await listen();
-    environment.random = () => 1;
-    const next = enter('r');
-    grant(waiter);
-    waitingRoom.handOn(waiter);
-
-    await hear(1);
-
-    expect(untilTurn(next)).toBeLessThanOrEqual(0);
   });
 
   it('is none for who comes when nobody wanted the resource for a while', async () => {

@@ -2,6 +2,7 @@
 import { describe, expect, it } from '@jest/globals';
 
 import { growth, LINEAR } from '../support/growth.js';
+import { toldTo } from '../support/test-node.js';
 import { watch } from './scene.js';
 import { namesOf, setUp } from './waiting-scene.js';
 
@@ -39,7 +40,7 @@ describe('a lock that is released', () => {
       void next.pause(1_000);
       isHandedOn = waitingRoom.handOn(holder).length > 0;
       expect(mayTry(next)).toBe(isHandedOn);
-      waitingRoom.onReleased(['r'], 0);
+      waitingRoom.onReleased(['r'], toldTo(0));
       grant(next);
       holder = next;
     }
@@ -87,7 +88,7 @@ describe('a lock that is released', () => {
     const next = enter('r');
     void next.pause(1_000);
     waitingRoom.handOn(holder);
-    waitingRoom.onReleased(['r'], 0);
+    waitingRoom.onReleased(['r'], toldTo(0));
 
     // It has tried in vain.
     waitingRoom.listen(next);
@@ -185,7 +186,7 @@ describe('a lock that is released', () => {
     await environment.settle();
     const whileTold = mayTry(last);
     const isAwake = watch(last.pause(1_000));
-    waitingRoom.onReleased(['r'], 0);
+    waitingRoom.onReleased(['r'], toldTo(0));
     await environment.settle();
 
     expect(whileTold).toBe(false);
@@ -197,7 +198,7 @@ describe('a lock that is released', () => {
     const { environment, waitingRoom, enter, hold, mayTry } = setUp();
     waitingRoom.handOn(hold('r'));
 
-    waitingRoom.onReleased(['r'], 1);
+    waitingRoom.onReleased(['r'], toldTo(1));
     const late = enter('r');
     await environment.advance(4.5);
     const whileTheyGo = mayTry(late);

@@ -3,6 +3,7 @@ import { describe, expect, it, jest } from '@jest/globals';
 import { Waiter } from '../../lib/core/waiter.js';
 import { afterTest } from '../support/after-test.js';
 import { growth, heapGrowth, LINEAR } from '../support/growth.js';
+import { toldTo } from '../support/test-node.js';
 import { watch } from './scene.js';
 import { namesOf, setUp } from './waiting-scene.js';
 
@@ -95,7 +96,7 @@ describe('a queue', () => {
           return;
         }
         waitingRoom.handOn(hold(resource));
-        waitingRoom.onReleased([resource], end === 'released' ? 0 : 1);
+        waitingRoom.onReleased([resource], end === 'released' ? toldTo(0) : toldTo(1));
       };
       const useMany = async (round: string): Promise<void> => {
         for (let n = 0; n < 20_000; n += 1) come(`${round} ${n}`);

@@ -5,7 +5,7 @@ import { describe, expect, it } from '@jest/globals';
 import { LockTakenError } from '../../lib/core/errors.js';
 import { WakeUps } from '../../lib/core/wake-ups.js';
 import { ensembleOf, reasonOf, setScene } from './scene.js';
-import type { TestNode } from '../support/test-node.js';
+import { toldTo, type TestNode } from '../support/test-node.js';
 import type { Scene } from './scene.js';
 
 const ttl = 10_000;
@@ -94,7 +94,7 @@ describe('a wake-up of many', () => {
     const before = scene.node(0).count('acquire');
 
     for (const node of scene.nodes) {
-      node.forgeWakeUp('r', 8);
+      node.forgeWakeUp('r', toldTo(8));
       await scene.environment.settle();
     }
     const atOnce = scene.node(0).count('acquire');
@@ -120,7 +120,7 @@ describe('a forged wake-up', () => {
     await waitForAnother(scene);
     const before = scene.node(0).count('acquire');
 
-    for (const node of scene.nodes) node.forgeWakeUp('r', 1_000_000);
+    for (const node of scene.nodes) node.forgeWakeUp('r', toldTo(1_000_000));
     await scene.environment.advance(61);
 
     expect(scene.node(0).count('acquire')).toBe(before + 1);

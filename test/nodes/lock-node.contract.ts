@@ -150,7 +150,7 @@ function releasing(node: () => LockNode, requestFor: RequestFor): void {
 
     const answer = await release(node(), request);
 
-    expect(answer).toEqual({ vote: 'done', listeners: 0 });
+    expect(answer).toEqual({ vote: 'done', listeners: 0, overdue: 0 });
     const next = await acquire(node(), requestFor({ resources: ['a', 'b'] }));
     expect(next.vote).toBe('granted');
   });
@@ -161,8 +161,8 @@ function releasing(node: () => LockNode, requestFor: RequestFor): void {
     const answers = [await release(node(), request), await release(node(), request)];
 
     expect(answers).toEqual([
-      { vote: 'done', listeners: 0 },
-      { vote: 'done', listeners: 0 },
+      { vote: 'done', listeners: 0, overdue: 0 },
+      { vote: 'done', listeners: 0, overdue: 0 },
     ]);
   });
 

@@ -1,7 +1,7 @@
 // The part of the contract of nodes that is about who hears of a release. Source: PROTOCOL.md section 10.
 import { expect, it } from '@jest/globals';
 
-import type { LockNode } from '../../lib/core/lock-node.js';
+import { OVERDUE, type LockNode, type Told } from '../../lib/core/lock-node.js';
 import { eventually } from '../support/eventually.js';
 import { acquire, listen, release, worldOf, type RequestFor } from '../support/node-harness.js';
 
@@ -22,10 +22,43 @@ export function listening(
 
     const answer = await release(node(), { ...request, wakes: true });
 
-    expect(answer).toEqual({ vote: 'done', listeners: 1 });
+    expect(answer).toEqual({ vote: 'done', listeners: 1, overdue: 0 });
     await ear.woken;
     expect(ear.heard).toEqual([1]);
     ear.stop();
+  });
+
+  it.each(released)('tells how many of those who listen are overdue: %s', async (_, resources) => {
+    const request = requestFor({ resources });
+    const told: Told[] = [];
+    const stop = other().listen(worldOf(), 'r', {
+      onLive: () => undefined,
+      onWake: (who) => told.push(who),
+    });
+    const claim = await listen(other(), worldOf(), `${OVERDUE}r`);
+    await acquire(node(), request);
+
+    const answer = await release(node(), { ...request, wakes: true });
+    await eventually(() => told.length > 0);
+    claim.stop();
+    stop();
+
+    expect(answer).toEqual({ vote: 'done', listeners: 1, overdue: 1 });
+    expect(told).toEqual([{ listeners: 1, overdue: 1 }]);
+    expect(claim.heard).toEqual([]);
+  });
+
+  it('says who was told of the one of several resources where most are overdue', async () => {
+    const request = requestFor({ resources: ['a', 'b', 'c'] });
+    const ears = await Promise.all(
+      ['a', 'b', `${OVERDUE}b`].map((name) => listen(other(), worldOf(), name)),
+    );
+    await acquire(node(), request);
+
+    const answer = await release(node(), { ...request, wakes: true });
+    for (const { stop } of ears) stop();
+
+    expect(answer).toEqual({ vote: 'done', listeners: 1, overdue: 1 });
   });
 
   it('says that it hears releases after it has returned, and not to who has stopped by then', async () => {
@@ -54,7 +87,7 @@ export function listening(
 
     const answer = await release(node(), { ...request, wakes: true });
 
-    expect(answer).toEqual({ vote: 'done', listeners: 1 });
+    expect(answer).toEqual({ vote: 'done', listeners: 1, overdue: 0 });
     await Promise.all(ears.map(({ woken }) => woken));
     for (const { stop } of ears) stop();
   });
@@ -116,7 +149,7 @@ export function listening(
     await free.woken;
 
     expect(acquired.vote).toBe('granted');
-    expect(answer).toEqual({ vote: 'done', listeners: 1 });
+    expect(answer).toEqual({ vote: 'done', listeners: 1, overdue: 0 });
     expect([again.heard, free.heard]).toEqual([[], [1]]);
     for (const { stop } of [again, free]) stop();
   });
@@ -133,7 +166,7 @@ export function listening(
     await ear.woken;
 
     expect(refused.vote).toBe('taken');
-    expect(answer).toEqual({ vote: 'done', listeners: 1 });
+    expect(answer).toEqual({ vote: 'done', listeners: 1, overdue: 0 });
     ear.stop();
   });
 
@@ -147,7 +180,7 @@ export function listening(
 
       const answer = await release(node(), { ...request, wakes: true });
 
-      expect(answer).toEqual({ vote: 'done', listeners: 1 });
+      expect(answer).toEqual({ vote: 'done', listeners: 1, overdue: 0 });
       await Promise.all([own.woken, others.woken]);
       expect([...own.heard, ...others.heard]).toEqual([1, 1]);
       own.stop();
@@ -162,7 +195,7 @@ export function listening(
 
     const answer = await release(node(), { ...request, wakes: true });
 
-    expect(answer).toEqual({ vote: 'done', listeners: 0 });
+    expect(answer).toEqual({ vote: 'done', listeners: 0, overdue: 0 });
     own.stop();
   });
 
@@ -175,7 +208,7 @@ export function listening(
 
     const answer = await release(node(), { ...request, wakes: true });
 
-    expect(answer).toEqual({ vote: 'done', listeners: 0 });
+    expect(answer).toEqual({ vote: 'done', listeners: 0, overdue: 0 });
     expect(first.heard).toEqual([]);
     second.stop();
   });
@@ -230,7 +263,7 @@ export function listening(
 
     const answer = await release(node(), { ...request, wakes: true });
 
-    expect(answer).toEqual({ vote: 'done', listeners: 0 });
+    expect(answer).toEqual({ vote: 'done', listeners: 0, overdue: 0 });
     ear.stop();
   });
 }

@@ -166,7 +166,7 @@ describe("an application's ioredis client", () => {
 
     expect(answers).toEqual([
       { vote: 'granted', nodeTime: expect.any(Number) },
-      { vote: 'done', listeners: 0 },
+      { vote: 'done', listeners: 0, overdue: 0 },
     ]);
     expect(client.status).toBe('wait');
   });

@@ -170,7 +170,7 @@ describe('a release that is asked for twice', () => {
     const isJoined = releases.join(request.ownerId, 'first', ({ vote }) =>
       answers.push(`two ${vote}`),
     );
-    release.onAnswer?.({ vote: 'done', listeners: 0 });
+    release.onAnswer?.({ vote: 'done', listeners: 0, overdue: 0 });
 
     expect(isJoined).toBe(true);
     expect(answers).toEqual(['one done', 'two done']);

@@ -141,7 +141,7 @@ describe('RedisNode', () => {
 
     expect(answers).toMatchObject([
       { vote: 'failed', mayHold: false },
-      { vote: 'done', listeners: 0 },
+      { vote: 'done', listeners: 0, overdue: 0 },
     ]);
     expect(await client.exists('r')).toBe(0);
     expect(node.status().findings).toEqual([]);
@@ -197,7 +197,7 @@ describe('RedisNode', () => {
     const answer = release(node, request);
     await close();
 
-    expect(await answer).toEqual({ vote: 'done', listeners: 0 });
+    expect(await answer).toEqual({ vote: 'done', listeners: 0, overdue: 0 });
     expect(await client.exists('r')).toBe(0);
   });
 
@@ -225,7 +225,7 @@ describe('RedisNode', () => {
     await new Promise((resolve) => process.nextTick(resolve));
     const answers = await Promise.all([first, release(node, wakes)]);
 
-    const told = { vote: 'done', listeners: 1 };
+    const told = { vote: 'done', listeners: 1, overdue: 0 };
     expect(answers).toEqual([told, told]);
     expect(await callsOn(client)).toMatchObject({ evalsha: 1 });
     ear.stop();

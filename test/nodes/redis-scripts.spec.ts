@@ -61,7 +61,7 @@ describe('what the scripts write', () => {
 
     const reply = await release(request);
 
-    expect(readReleased(reply)).toEqual({ vote: 'done', listeners: 0 });
+    expect(readReleased(reply)).toEqual({ vote: 'done', listeners: 0, overdue: 0 });
     expect(await fenceOf('r')).toBe(`${request.token}`);
   });
 
@@ -120,8 +120,8 @@ describe('a node without memory', () => {
     const replies = [await release(request), await release(requestFor())];
 
     expect(replies.map(readReleased)).toEqual([
-      { vote: 'done', listeners: 0 },
-      { vote: 'done', listeners: 0 },
+      { vote: 'done', listeners: 0, overdue: 0 },
+      { vote: 'done', listeners: 0, overdue: 0 },
     ]);
     expect(await client.exists('r')).toBe(0);
   });
@@ -221,7 +221,7 @@ describe('a release that tells those who listen', () => {
 
     const reply = await release(request);
 
-    expect(readReleased(reply)).toEqual({ vote: 'done', listeners: 2 });
+    expect(readReleased(reply)).toEqual({ vote: 'done', listeners: 2, overdue: 0 });
   });
 
   it('counts only the others where its own process listens too', async () => {
@@ -233,7 +233,7 @@ describe('a release that tells those who listen', () => {
 
     const reply = await release(request, { isListening: true });
 
-    expect(readReleased(reply)).toEqual({ vote: 'done', listeners: 2 });
+    expect(readReleased(reply)).toEqual({ vote: 'done', listeners: 2, overdue: 0 });
     expect(await Promise.all(heard)).toEqual(ears.map(() => ['redlock:wake:r', '2']));
   });
 
@@ -245,7 +245,7 @@ describe('a release that tells those who listen', () => {
 
     const reply = await release(request);
 
-    expect(readReleased(reply)).toEqual({ vote: 'done', listeners: 1 });
+    expect(readReleased(reply)).toEqual({ vote: 'done', listeners: 1, overdue: 0 });
   });
 
   it.each([
@@ -260,7 +260,7 @@ describe('a release that tells those who listen', () => {
 
     const reply = await release(request, { on: mute });
 
-    expect(readReleased(reply)).toEqual({ vote: 'done', listeners });
+    expect(readReleased(reply)).toEqual({ vote: 'done', listeners, overdue: 0 });
     expect(await client.exists('r')).toBe(0);
   });
 });

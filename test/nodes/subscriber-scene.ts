@@ -8,7 +8,7 @@ import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { client } from '../support/redis-of-spec.js';
 import { SimulatedEnvironment } from '../support/simulated-environment.js';
-import type { WakeListener } from '../../lib/core/lock-node.js';
+import type { Told, WakeListener } from '../../lib/core/lock-node.js';
 
 export const CHANNEL = 'redlock:wake:r';
 export const COMMON = 'redlock:wake:';
@@ -45,7 +45,7 @@ export class Ear implements WakeListener {
   readonly heard: number[] = [];
   readonly live: boolean[] = [];
   readonly onLive = (isLive: boolean): void => void this.live.push(isLive);
-  readonly onWake = (listeners: number): void => void this.heard.push(listeners);
+  readonly onWake = ({ listeners }: Told): void => void this.heard.push(listeners);
 
   /** Resolves when it has been told that often whether it is live. */
   async told(count: number): Promise<void> {

@@ -1,8 +1,12 @@
 // The network between one client and one server: connections, each with commands and answers in
 // order, and what may happen to them. Nothing is lost inside a connection; it ends instead.
+import type { Told } from '../../lib/core/lock-node.js';
 import type { Random } from './random.js';
 import type { Scheduler } from './scheduler.js';
 import type { Command, Reply, SimulatedServer } from './simulated-server.js';
+
+/** Said of no release. */
+const FORGED: Told = { listeners: 1, overdue: 0 };
 
 /** The client's end of a connection. */
 export interface Connection {
@@ -93,8 +97,8 @@ export class Link {
    * Subscribes at the server, as good as it goes: a message may be lost, come twice, or come
    * although nothing was published. Gives the end of the subscription.
    */
-  subscribe(channel: string, onLive: () => void, onMessage: (told: number) => void): () => void {
-    const hear = (told: number): void => {
+  subscribe(channel: string, onLive: () => void, onMessage: (told: Told) => void): () => void {
+    const hear = (told: Told): void => {
       for (const delay of this.wakeDelays()) this.#later(delay, () => onMessage(told));
     };
     let isStopped = false;
@@ -102,7 +106,7 @@ export class Link {
       if (!this.server.isUp || isStopped) return;
       this.server.subscribe(channel, hear);
       this.#later(this.delay(), onLive);
-      if (this.random.chance(0.1)) this.#later(this.delay(), () => onMessage(1));
+      if (this.random.chance(0.1)) this.#later(this.delay(), () => onMessage(FORGED));
     });
     return () => {
       isStopped = true;

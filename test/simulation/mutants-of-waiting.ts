@@ -30,23 +30,13 @@ export const mutantsOfWaiting: readonly Mutant[] = [
     name: 'handed on without a release',
     rule: '10: a lock that is not handed over is released first',
     patches: [
-      core(
-        'holding',
-        "if (succession === 'handedOver') onDone(0);",
-        "if (succession !== 'others') onDone(0);",
-      ),
+      core('holding', "if (succession === 'handedOver') {", "if (succession !== 'others') {"),
     ],
   },
   {
     name: 'handed over and deleted',
     rule: '10: what is handed over is released by its last holder',
-    patches: [
-      core(
-        'holding',
-        "if (succession === 'handedOver') onDone(0);",
-        "if (succession === 'handedOver') this.#askForRelease(false, onDone);",
-      ),
-    ],
+    patches: [core('holding', "if (succession === 'handedOver') {", 'if (wasHeld === null) {')],
   },
   {
     name: 'handed over while an answer is owed',
@@ -96,6 +86,11 @@ export const mutantsOfWaiting: readonly Mutant[] = [
     name: 'a call that gives up keeps its place',
     rule: '10: a waiter that dies or aborts does not stall others',
     patches: [core('acquisition', '    this.#context.waitingRoom.leave(this.waiter);\n', '')],
+  },
+  {
+    name: 'rests for the overdue without end',
+    rule: '10: others rest for who is overdue for 100 ms at most',
+    patches: [core('overdue', 'REST: Milliseconds = 100', 'REST: Milliseconds = 1e9')],
   },
   {
     name: 'no poll beside wake-ups',

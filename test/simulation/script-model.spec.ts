@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 
 import { resolveOptions } from '../../lib/core/options.js';
-import type { World } from '../../lib/core/lock-node.js';
+import { OVERDUE, type World } from '../../lib/core/lock-node.js';
 import { LISTENED, ScriptComparison } from './scripts/script-comparison.js';
 import { connect } from '../support/redis-of-spec.js';
 import { Random } from './random.js';
@@ -22,10 +22,11 @@ describe('the model of the Redis scripts', () => {
     const { world } = resolveOptions({ ttlMax: 300, ...options }, 3);
     const comparison = new ScriptComparison(world, new Random(options.fencing ? 7 : 8, 1));
     await comparison.start();
-    await connect().subscribe(wakeChannel(world, ''), wakeChannel(world, LISTENED));
+    const names = ['', LISTENED, OVERDUE + LISTENED];
+    await connect().subscribe(...names.map((name) => wakeChannel(world, name)));
 
     // A run in which one answer never came would compare nothing of it.
-    const expected = [...expectedVotes(world), 'told 0', 'told 1'];
+    const expected = [...expectedVotes(world), 'told 0, 0 overdue', 'told 1, 1 overdue'];
     const isComplete = (): boolean => comparison.answers.size === expected.length;
     for (let count = 0; count < OPERATIONS_MIN || !isComplete(); count += 1) {
       if (count === OPERATIONS_MAX) break;

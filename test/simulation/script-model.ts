@@ -1,6 +1,7 @@
 // What the Lua texts of lib/nodes/redis-scripts.ts do, in TypeScript: written once, used by every
 // simulated server, and compared with real servers by script-model.spec.ts.
 import { lowestTokenOf } from '../../lib/core/fencing.js';
+import { mostOf, NOBODY } from '../../lib/core/lock-node.js';
 import type {
   AcquireAnswer,
   ExtendAnswer,
@@ -8,6 +9,7 @@ import type {
   OwnerRequest,
   ReleaseAnswer,
   ReleaseRequest,
+  Told,
   World,
 } from '../../lib/core/lock-node.js';
 import { TAGS, timeOf } from '../../lib/nodes/redis-stamp.js';
@@ -32,8 +34,8 @@ export interface ScriptMoment {
   readonly isPersistent: boolean;
   /** Whether `maxmemory` is reached: writes that need memory are refused. */
   readonly isFull: boolean;
-  /** Tells the subscribers of a channel, and says how many others they are. */
-  publish(channel: string, isListening: boolean): number;
+  /** Tells those who listen for a resource, and says who the others are. */
+  tell(world: World, resource: string, isListening: boolean): Told;
 }
 
 /** A script refused at its first write. */
@@ -89,15 +91,14 @@ export class ScriptModel {
       deleted += 1;
     }
     const free = resources.filter((name) => this.#get(lockKey(world, name), moment) === null);
-    const heard = deleted > 0 && wakes ? free.map((name) => wakeChannel(world, name)) : [];
-    const told = heard.map((channel) => moment.publish(channel, isListening));
-    const listeners = Math.max(0, ...told);
-    if (deleted === resources.length || !world.fencing) return { vote: 'done', listeners };
+    const heard = deleted > 0 && wakes ? free : [];
+    const told = heard.map((name) => moment.tell(world, name, isListening)).reduce(mostOf, NOBODY);
+    if (deleted === resources.length || !world.fencing) return { vote: 'done', ...told };
     const low = this.#highestRefused(world, resources, moment);
     if (token > low && token <= moment.now + world.clockSkewMax * 1_000) {
       this.#record(world, resources, token, moment);
     }
-    return { vote: 'done', listeners };
+    return { vote: 'done', ...told };
   }
 
   inspect(world: World, resource: string, moment: ScriptMoment): InspectAnswer {

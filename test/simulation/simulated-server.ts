@@ -1,5 +1,6 @@
 // One Redis server: a data set, a wall clock, and what may happen to them.
-import { OutOfMemory, ScriptModel } from './script-model.js';
+import { OVERDUE } from '../../lib/core/lock-node.js';
+import { OutOfMemory, ScriptModel, wakeChannel } from './script-model.js';
 import type {
   AcquireAnswer,
   ExtendAnswer,
@@ -8,6 +9,7 @@ import type {
   OwnerRequest,
   ReleaseAnswer,
   ReleaseRequest,
+  Told,
   World,
 } from '../../lib/core/lock-node.js';
 import type { Microseconds } from '../../lib/core/units.js';
@@ -53,7 +55,7 @@ export interface Delivery {
   answer(reply: Reply): void;
 }
 
-type Subscriber = (subscribers: number) => void;
+type Subscriber = (told: Told) => void;
 
 /** How often its ttl a release waits for a connection. PROTOCOL.md section 4.7. */
 const RELEASE_KEPT_FOR = 1.1;
@@ -92,11 +94,15 @@ export class SimulatedServer {
       replid: this.#replid,
       isPersistent: this.isPersistent,
       isFull: this.refusal === 'oom',
-      publish: (channel, isListening) => {
-        const subscribers = [...(this.#subscribers.get(channel) ?? [])];
-        const others = Math.max(0, subscribers.length - Number(isListening));
-        for (const onMessage of subscribers) onMessage(others);
-        return others;
+      tell: (world, resource, isListening) => {
+        const subscribersOf = (name: string): Subscriber[] => [
+          ...(this.#subscribers.get(wakeChannel(world, name)) ?? []),
+        ];
+        const subscribers = subscribersOf(resource);
+        const listeners = Math.max(0, subscribers.length - Number(isListening));
+        const overdue = listeners > 0 ? subscribersOf(OVERDUE + resource).length : 0;
+        for (const onMessage of subscribers) onMessage({ listeners, overdue });
+        return { listeners, overdue };
       },
     };
   }

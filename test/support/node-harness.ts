@@ -59,7 +59,7 @@ export async function listen(node: LockNode, world: World, resource: string): Pr
       onLive: (isLive) => {
         if (isLive) resolve();
       },
-      onWake: (listeners) => {
+      onWake: ({ listeners }) => {
         heard.push(listeners);
         onWoken();
       },

@@ -3,7 +3,7 @@ import { FaultyNode } from '../../lib/testing/faulty-node.js';
 import { plainWorld } from '../../lib/testing/plain-client.js';
 import { MemoryNode } from '../../lib/nodes/memory-node.js';
 import type { Environment } from '../../lib/core/environment.js';
-import type { LockNode, WakeListener, World } from '../../lib/core/lock-node.js';
+import type { LockNode, Told, WakeListener, World } from '../../lib/core/lock-node.js';
 import type { Milliseconds } from '../../lib/core/units.js';
 import type { NodeOperation } from '../../lib/testing/node-faults.js';
 import type { SimulatedEnvironment } from './simulated-environment.js';
@@ -34,8 +34,8 @@ export class TestNode extends FaultyNode {
   }
 
   /** Somebody publishes what was no release, or publishes a release once more. */
-  forgeWakeUp(resource: string, listeners = 1): void {
-    for (const { listener } of this.#server.earsFor(resource)) listener.onWake(listeners);
+  forgeWakeUp(resource: string, told = toldTo(1)): void {
+    for (const { listener } of this.#server.earsFor(resource)) listener.onWake(told);
   }
 
   /** A restart without persistence, or FLUSHALL: fencing tokens are forgotten too. */
@@ -59,6 +59,11 @@ export class TestNode extends FaultyNode {
     this.#server.memory.acquire(request, () => undefined);
     this.#server.memory.release({ ...request, wakes: false }, () => undefined);
   }
+}
+
+/** So many others were told of a release. */
+export function toldTo(listeners: number, overdue = 0): Told {
+  return { listeners, overdue };
 }
 
 /** The way to a node takes exactly its time, and is no timer of the process. */
@@ -159,8 +164,8 @@ class Server implements LockNode {
   #unlessDeaf(listener: WakeListener): WakeListener {
     return {
       onLive: (isLive) => listener.onLive(isLive),
-      onWake: (listeners) => {
-        if (!this.isDeaf) listener.onWake(listeners);
+      onWake: (told) => {
+        if (!this.isDeaf) listener.onWake(told);
       },
     };
   }

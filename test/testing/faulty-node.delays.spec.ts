@@ -245,12 +245,12 @@ describe('a FaultyNode that hangs, is slow or is down', () => {
     };
     node.listen(worldOf(), 'r', {
       onLive: (isLive) => told.push(`live: ${isLive}`),
-      onWake: (listeners) => told.push(`released, told ${listeners}`),
+      onWake: ({ listeners }) => told.push(`released, told ${listeners}`),
     });
 
     node.delay({ request: 60_000, answer: 30 });
     for (const isLive of [true, false]) listener?.onLive(isLive);
-    listener?.onWake(2);
+    listener?.onWake({ listeners: 2, overdue: 0 });
     await environment.advance(29);
     const before = [...told];
     await environment.advance(1);

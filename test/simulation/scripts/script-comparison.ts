@@ -15,19 +15,13 @@ import {
   ownerArguments,
 } from '../../../lib/nodes/redis-script-arguments.js';
 import { inspectScript, scriptsOf, type RedisScripts } from '../../../lib/nodes/redis-scripts.js';
-import type { ReleaseRequest, World } from '../../../lib/core/lock-node.js';
+import { NOBODY, type ReleaseRequest, type Told, type World } from '../../../lib/core/lock-node.js';
 import { client } from '../../support/redis-of-spec.js';
 import { saidIn, TAG } from '../../support/scripts-at.js';
 import { replidOf } from '../../support/server-info.js';
 import { evaluate, microseconds } from './script-evaluation.js';
 import type { Random } from '../random.js';
-import {
-  OutOfMemory,
-  ScriptModel,
-  wakeChannel,
-  type ScriptMoment,
-  type StoredValue,
-} from '../script-model.js';
+import { OutOfMemory, ScriptModel, type ScriptMoment, type StoredValue } from '../script-model.js';
 
 const RESOURCES = ['a', 'b', 'c'];
 /** The resource that somebody waits for. */
@@ -108,9 +102,9 @@ export class ScriptComparison {
     this.#note(real);
   }
 
-  #note(answer: 'oom' | { readonly vote: string; readonly listeners?: number }): void {
+  #note(answer: 'oom' | ({ readonly vote: string } & Partial<Told>)): void {
     if (typeof answer === 'object' && answer.listeners !== undefined) {
-      this.answers.add(`told ${answer.listeners}`);
+      this.answers.add(`told ${answer.listeners}, ${answer.overdue} overdue`);
     }
     if (answer === 'oom') this.answers.add('oom');
     else this.answers.add('isAhead' in answer && answer.isAhead === true ? 'ahead' : answer.vote);
@@ -194,8 +188,10 @@ export class ScriptComparison {
 
   #moment(now: number): ScriptMoment {
     const server = { replid: this.#replid, isPersistent: this.#isPersistent, isFull: this.#isFull };
-    const listened = wakeChannel(this.world, LISTENED);
-    return { now, ...server, publish: (channel, own) => Number(channel === listened && !own) };
+    const told = { listeners: 1, overdue: 1 };
+    const tell: ScriptMoment['tell'] = (_, resource, isOwn) =>
+      resource === LISTENED && !isOwn ? told : NOBODY;
+    return { now, ...server, tell };
   }
 
   // A server counts a ttl from the time of its last look at the clock, not from the script's: near
