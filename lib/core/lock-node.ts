@@ -104,7 +104,7 @@ export interface Told {
   readonly listeners: number;
   /**
    * How many of these are overdue: they listen for `redlock:overdue:` and the resource's name, too.
-   * Never more than 0 from a node that does not count them.
+   * 0 from a node that does not count them.
    */
   readonly overdue: number;
 }
@@ -135,7 +135,7 @@ export type ReleaseAnswer = ({ readonly vote: 'done' } & Told) | FailedAnswer;
 export interface WakeListener {
   /** Whether every release is heard from now on, or perhaps none. Called when that changes. */
   onLive(isLive: boolean): void;
-  /** A release was told. */
+  /** The resource was released, and all who listen were told. */
   onWake(told: Told): void;
 }
 

@@ -32,9 +32,12 @@ export class Claim {
   /** Another process released it: `listeners` were told, and so many of these were overdue. */
   noteHeard(listeners: number, overdue: number, now: Milliseconds): void {
     this.#heard += 1;
-    const hasWaited = now - this.#since >= this.#patience;
-    this.isMade ||= hasWaited && this.#heard >= TURNS_MISSED * listeners;
-    if (this.isMade && overdue > 0) this.#rests += 1;
+    if (!this.isMade) {
+      const hasWaited = now - this.#since >= this.#patience;
+      this.isMade = hasWaited && this.#heard >= TURNS_MISSED * listeners;
+      return;
+    }
+    if (overdue > 0) this.#rests += 1;
     if (this.#rests > RESTS_MAX) this.#withdraw(now);
   }
 
