@@ -230,12 +230,11 @@ export class WaitingRoom {
     const wasResting = turns.restsUntil > now;
     turns.noteHeard(told, environment);
     line.wakeUps?.claim(turns.isOverdue);
-    if (turns.restsUntil > now) {
-      this.#yield([line.resource]);
-      return;
+    // While others are told of a release of this process, they go first in any case.
+    if (line.yieldEnd !== 'told') {
+      if (turns.restsUntil > now) this.#yield([line.resource]);
+      else if (wasResting) line.yieldEnd = null;
     }
-    // Those that it rested for have come.
-    if (wasResting && line.yieldEnd !== 'told') line.yieldEnd = null;
     this.#wakeHeads([line]);
   }
 

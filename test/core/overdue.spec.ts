@@ -118,6 +118,22 @@ describe('others than those who are overdue', () => {
     expect([before, mayTry(waiter)]).toEqual([false, true]);
   });
 
+  it('let others be told of their own release first, even if nobody is overdue any more', async () => {
+    const { environment, waitingRoom, enter, hold, tellOf, mayTry } = setUp();
+    const holder = hold('r');
+    const next = enter('r');
+    waitingRoom.listen(next);
+    await environment.settle();
+    await tellOf(['r'], 1, 1);
+    await environment.advance(60);
+
+    waitingRoom.handOn(holder);
+    // The first is taken for its own.
+    for (const times of [1, 2]) await tellOf(['r'], times, 0);
+
+    expect(mayTry(next)).toBe(false);
+  });
+
   it('rest three times at most for the same ones', async () => {
     const { hear, rest } = await listen();
     const rests: Milliseconds[] = [];

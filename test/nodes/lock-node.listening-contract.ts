@@ -51,7 +51,7 @@ export function listening(
   it('says who was told of the one of several resources where most are overdue', async () => {
     const request = requestFor({ resources: ['a', 'b', 'c'] });
     const ears = await Promise.all(
-      ['a', 'b', `${OVERDUE}b`].map((name) => listen(other(), worldOf(), name)),
+      ['a', 'b', 'c', `${OVERDUE}b`].map((name) => listen(other(), worldOf(), name)),
     );
     await acquire(node(), request);
 
