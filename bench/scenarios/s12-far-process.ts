@@ -19,7 +19,7 @@ export const farProcess: Scenario = {
     `One hot resource, ${PROCESSES} processes with ${CALLERS} callers each, ${SECTION} ms inside, ` +
     `one of the processes ${DELAY} ms farther away, N = 3`,
   question: 'Does a process get its turns that is farther away from the nodes than others?',
-  // The far process has a turn every two seconds or so: a short round counts chance.
+  // With most candidates the far process seldom has a turn: a short round counts chance.
   full: { seconds: 15, rounds: 3 },
   quick: { seconds: 0.5, rounds: 1 },
   metrics: [fewestMetric, ...hotKeyMetrics],

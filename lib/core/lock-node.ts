@@ -112,7 +112,7 @@ export interface Told {
 /** Where nobody listens, or nobody was told. */
 export const NOBODY: Told = Object.freeze({ listeners: 0, overdue: 0 });
 
-/** Where more are overdue, or as many and more were told. */
+/** Of two, the one where more are overdue, or as many and more were told. */
 export function mostOf(one: Told, other: Told): Told {
   const more = other.overdue - one.overdue || other.listeners - one.listeners;
   return more > 0 ? other : one;

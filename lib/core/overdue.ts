@@ -1,5 +1,5 @@
-// Processes that have waited far beyond their turn, because others are nearer to the nodes: they
-// say so, and the others rest until they have come. PROTOCOL.md section 10.
+// A process that has waited far beyond its turn, as others are nearer to the nodes, says so, and
+// the others rest until it has come. PROTOCOL.md section 10.
 import type { Milliseconds } from './units.js';
 
 /** For how long, at least, a process waits before it is overdue: what it asks costs time. */

@@ -67,7 +67,8 @@ export class WakeUps {
 
   /** Says whether this process is overdue. */
   claim(isOverdue: boolean): void {
-    if (isOverdue === this.#claims.length > 0) return;
+    const isClaimed = this.#claims.length > 0;
+    if (isOverdue === isClaimed) return;
     for (const stop of this.#claims) stop();
     const { nodes, options } = this.#ensemble;
     // Only to be counted. Nothing is told under this name.

@@ -175,8 +175,8 @@ export class MemoryNode implements LockNode {
     return owned.length > 0;
   }
 
-  // Tells all who listen for what is free, and returns the largest numbers of others on a key. Each
-  // service has a world of its own, which tells it from others.
+  // Tells all who listen for what is free, and returns who was told of the key where most are
+  // overdue. Each service has a world of its own, which tells it from others.
   #wake({ world, resources }: OwnerRequest): Told {
     const now = this.#now();
     let most = NOBODY;
