@@ -5,16 +5,16 @@ import type { Milliseconds } from './units.js';
 /** For how long, at least, a process waits before it is overdue: what it asks costs time. */
 const PATIENCE: Milliseconds = 250;
 
-/** How many releases by others, for each of these, it hears before: where all take turns, one. */
+/** How many releases it hears before, for each process that waits: where all take turns, one. */
 const TURNS_MISSED = 2.5;
 
 /** For how long the others rest: time for a process 90 ms away, or a busy one. */
 const REST: Milliseconds = 100;
 
-/** After how many releases in a row they rest for the same ones, which may be frozen. */
+/** After how many releases others rest for the same ones: these may be frozen, or want more. */
 const RESTS_MAX = 3;
 
-/** What makes this process overdue at a resource, from the first release that it hears. */
+/** This process's claim to a turn at one resource, from the first release that it hears. */
 export class Claim {
   /** Whether it is overdue. */
   isMade = false;

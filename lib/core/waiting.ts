@@ -166,9 +166,10 @@ export class WaitingRoom {
   /** A release was answered: the other processes that were told of it go first. */
   onReleased(resources: readonly string[], { listeners, overdue }: Told): void {
     if (listeners > 0) {
+      const lines = resources.map((resource) => this.#lineOf(resource));
       const now = this.#ensemble.environment.now();
-      for (const resource of resources) this.#lineOf(resource).turns.noteTold(overdue, now);
-      this.#yield(resources);
+      for (const { turns } of lines) turns.noteTold(overdue, now);
+      this.#yield(lines);
     }
     this.#endYield(resources, 'told');
   }
@@ -193,9 +194,9 @@ export class WaitingRoom {
 
   // One timer for all lines, so that a call that waits for all of them is woken once. A line whose
   // next release others are told of gets a later timer.
-  #yield(resources: readonly string[]): void {
+  #yield(lines: readonly Line[]): void {
     const { environment } = this.#ensemble;
-    const lines = resources.map((resource) => this.#lineOf(resource));
+    const resources = lines.map(({ resource }) => resource);
     const turns = lines.map((line) => line.turns);
     const delay = yieldTime(turns, environment.now());
     const end = (): void => this.#endYield(resources, timer);
@@ -232,7 +233,7 @@ export class WaitingRoom {
     line.wakeUps?.claim(turns.isOverdue);
     // While others are told of a release of this process, they go first in any case.
     if (line.yieldEnd !== 'told') {
-      if (turns.restsUntil > now) this.#yield([line.resource]);
+      if (turns.restsUntil > now) this.#yield([line]);
       else if (wasResting) line.yieldEnd = null;
     }
     this.#wakeHeads([line]);

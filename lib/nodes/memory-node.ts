@@ -179,15 +179,16 @@ export class MemoryNode implements LockNode {
   // overdue. Each service has a world of its own, which tells it from others.
   #wake({ world, resources }: OwnerRequest): Told {
     const now = this.#now();
+    const subscribedTo = (name: string): Subscription[] => [
+      ...(this.#subscriptions.get(world.keyPrefix + name) ?? []),
+    ];
+    const othersOf = (name: string): number =>
+      subscribedTo(name).filter((each) => each.world !== world).length;
     let most = NOBODY;
     for (const resource of resources) {
-      const key = world.keyPrefix + resource;
-      if (this.#owners.get(key, now) !== undefined) continue;
-      const subscriptions = [...(this.#subscriptions.get(key) ?? [])];
-      const listeners = subscriptions.filter((each) => each.world !== world).length;
-      const overdue = this.#subscriptions.get(world.keyPrefix + OVERDUE + resource)?.size ?? 0;
-      const told = { listeners, overdue };
-      for (const { listener } of subscriptions) inMicrotask(() => listener.onWake(told));
+      if (this.#owners.get(world.keyPrefix + resource, now) !== undefined) continue;
+      const told = { listeners: othersOf(resource), overdue: othersOf(OVERDUE + resource) };
+      for (const { listener } of subscribedTo(resource)) inMicrotask(() => listener.onWake(told));
       most = mostOf(most, told);
     }
     return most;

@@ -175,7 +175,7 @@ export class RedisSubscriber {
     });
     client.on('message', (name: string, message: string) => {
       const listeners = this.#channels.get(name)?.listeners ?? [];
-      const told = toldIn(countOf(message));
+      const told = toldIn(figureIn(message));
       for (const listener of [...listeners]) listener.onWake(told);
     });
     client.once('end', () => {
@@ -284,10 +284,10 @@ function portionsOf<Each>(all: readonly Each[]): Each[][] {
   return portions;
 }
 
-// Anybody may publish anything: what is not a count is taken for 1.
-function countOf(message: string): number {
-  const count = Number(message);
-  return Number.isSafeInteger(count) && count > 0 ? count : 1;
+// Anybody may publish anything: what is no figure is taken for one process.
+function figureIn(message: string): number {
+  const figure = Number(message);
+  return Number.isSafeInteger(figure) && figure > 0 ? figure : 1;
 }
 
 // Nobody waits for it, and polling goes on.

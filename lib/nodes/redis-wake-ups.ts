@@ -1,4 +1,5 @@
-// Lua of the scripts of redis-scripts.ts: who is told of a release. PROTOCOL.md section 10.
+// Who is told of a release: Lua of the scripts of redis-scripts.ts, and how to read what it says.
+// PROTOCOL.md section 10.
 import { OVERDUE, type Told, type World } from '../core/lock-node.js';
 
 /** A message or an answer is one figure: how many others were told, and this for each overdue. */
