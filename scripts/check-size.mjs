@@ -9,7 +9,7 @@ import { root } from './command.mjs';
 
 /** In bytes, slightly above the present sizes, so that growth is a decision. */
 const LIMITS = {
-  "* from './index.js'": 45_650,
+  "* from './index.js'": 45_700,
   "{ Locked } from './index.js'": 7_975,
   "{ MemoryNode } from './index.js'": 2_100,
   "* from './terminus.js'": 1_600,
